@@ -81,19 +81,25 @@ func (c *serviceCounts) forget(uid types.UID, t *Tally) {
 }
 
 func (s Shard) plus(o Shard) Shard {
-	return Shard{OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout,
-		Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow}
+	return Shard{
+		OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout,
+		Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow,
+	}
 }
 
 // Without returns the sum s less its part o. Rounding never makes it negative.
 func (s Shard) Without(o Shard) Shard {
-	return Shard{OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout),
-		Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow)}
+	return Shard{
+		OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout),
+		Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow),
+	}
 }
 
 func (s Shard) minus(o Shard) Shard {
-	return Shard{OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout),
-		Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow)}
+	return Shard{
+		OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout),
+		Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow),
+	}
 }
 
 // batch collects what one batch of readings shows about Revisions that had no shard so far.

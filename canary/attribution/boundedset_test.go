@@ -103,8 +103,10 @@ func TestNamesOfRevisions(t *testing.T) {
 		b.facts.Pods = []Pod{{UID: "pod-" + uid, Revision: uid, Ready: true}}
 		b.pass(time.Second)
 		b.Read(cart, nil)
-		b.read("pod-"+uid, false, map[mapping.Key]float64{finishedKey(mapping.OK): 7,
-			{Figure: mapping.EnteredAt, Outcome: name}: 7})
+		b.read("pod-"+uid, false, map[mapping.Key]float64{
+			finishedKey(mapping.OK):                    7,
+			{Figure: mapping.EnteredAt, Outcome: name}: 7,
+		})
 		f := b.one(t)
 		if got := f.Revisions[n].EnteredAt; got[name] != 7 || got[Other] != 0 {
 			t.Fatalf("Revision %d: %v", n, got)
@@ -121,8 +123,10 @@ func TestEntityTypesThatAreGone(t *testing.T) {
 	b := newBench(true, sharded())
 	for n := range 3 * maxEntities {
 		b.pass(time.Second)
-		b.read("p1", false, map[mapping.Key]float64{finishedKey(mapping.OK): 1,
-			{Figure: mapping.Shards, Entity: fmt.Sprint("type-", n)}: 3})
+		b.read("p1", false, map[mapping.Key]float64{
+			finishedKey(mapping.OK):                                  1,
+			{Figure: mapping.Shards, Entity: fmt.Sprint("type-", n)}: 3,
+		})
 		if n := b.Health().Rejected[RejectedEntity]; n > 0 {
 			t.Fatalf("%v entity types exceeded the limit", n)
 		}

@@ -264,8 +264,10 @@ type Health struct {
 func (c *Counts) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := Health{Scrapes: map[string]float64{Success: c.scrapes[Success]}, Rejected: map[string]float64{},
-		Services: len(c.services) + len(c.asleep)}
+	h := Health{
+		Scrapes: map[string]float64{Success: c.scrapes[Success]}, Rejected: map[string]float64{},
+		Services: len(c.services) + len(c.asleep),
+	}
 	for _, class := range scrape.Classes() {
 		h.Scrapes[string(class)] = c.scrapes[string(class)]
 	}

@@ -55,10 +55,14 @@ func TestOrdinaryService(t *testing.T) {
 // gRPC failures are invisible at entry, so no outcome counts as success.
 func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 	t.Parallel()
-	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
-		Pods: []Pod{{UID: "p1", Revision: "r1"}}})
-	b.read("p1", true, map[mapping.Key]float64{entry(mapping.EntryHTTP, mapping.Unknown): 10,
-		entry(mapping.EntryServing, "200"): 10})
+	b := newBench(true, Facts{
+		Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
+		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
+	})
+	b.read("p1", true, map[mapping.Key]float64{
+		entry(mapping.EntryHTTP, mapping.Unknown): 10,
+		entry(mapping.EntryServing, "200"):        10,
+	})
 	f := b.one(t)
 	r := f.Revisions[0]
 	if diff := cmp.Diff(map[string]float64{mapping.Unknown: 10}, r.Handled); diff != "" {
@@ -73,8 +77,10 @@ func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 // A sharded application with a mistyped annotation still does not handle requests where they enter.
 func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	t.Parallel()
-	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}},
-		Pods: []Pod{{UID: "p1", Revision: "r1"}}})
+	b := newBench(true, Facts{
+		Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}},
+		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
+	})
 	for _, n := range []float64{1, 2} {
 		b.pass(15 * time.Second)
 		b.read("p1", true, merged(histogram(mapping.EntryDuration, mapping.EntryDurationSum, 10*n),
@@ -93,8 +99,10 @@ func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 
 func TestEntryMetricsUnavailable(t *testing.T) {
 	t.Parallel()
-	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
-		Pods: []Pod{{UID: "p1", Revision: "r1", Ready: true}}})
+	b := newBench(true, Facts{
+		Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
+		Pods:      []Pod{{UID: "p1", Revision: "r1", Ready: true}},
+	})
 	b.pass(15 * time.Second)
 	refused := &scrape.ReadError{Class: scrape.Refused, Err: errors.New("connection refused")}
 	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1", Entry: true}, At: b.now, Err: refused}})

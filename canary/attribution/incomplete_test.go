@@ -44,8 +44,10 @@ func TestIncompleteCountsAreNotCompared(t *testing.T) {
 		got[p.Watched] = p.Errors
 	}
 	// In the first minute, 40 of 140 requests were bad. In the second, only the first pod is known.
-	want := map[time.Duration]Expected{2 * time.Minute: {Bad: 20, Expected: 60*40.0/140 + 10},
-		time.Minute: {Bad: 30, Expected: 80 * 40.0 / 140}}
+	want := map[time.Duration]Expected{
+		2 * time.Minute: {Bad: 20, Expected: 60*40.0/140 + 10},
+		time.Minute:     {Bad: 30, Expected: 80 * 40.0 / 140},
+	}
 	if diff := cmp.Diff(want, got, closeEnough); diff != "" {
 		t.Error(diff)
 	}

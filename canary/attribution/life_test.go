@@ -50,25 +50,41 @@ func TestLivesOfPods(t *testing.T) {
 		want map[types.UID]Life
 	}{
 		"nothing": {func(*Facts) {}, 0, nil},
-		"two restarts": {func(f *Facts) { f.Pods[1].Restarts = 6 }, 0,
-			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 2}}},
-		"a crash loop": {func(f *Facts) { f.Pods[1].CrashLoop = true }, 0,
-			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, CrashLoop: true}}},
+		"two restarts": {
+			func(f *Facts) { f.Pods[1].Restarts = 6 }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 2}},
+		},
+		"a crash loop": {
+			func(f *Facts) { f.Pods[1].CrashLoop = true }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, CrashLoop: true}},
+		},
 		"a drained node": {func(f *Facts) { f.Pods[1].Restarts, f.Pods[1].Disrupted = 6, true }, 0, nil},
-		"it failed": {func(f *Facts) { f.Pods[1].Running, f.Pods[1].Failed = false, true }, 0,
-			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 1}}},
-		"it was evicted": {func(f *Facts) { f.Pods[1].Running, f.Pods[1].Disrupted = false, true }, 0,
-			map[types.UID]Life{"p2": {Revision: "r2", Began: began}}},
+		"it failed": {
+			func(f *Facts) { f.Pods[1].Running, f.Pods[1].Failed = false, true }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 1}},
+		},
+		"it was evicted": {
+			func(f *Facts) { f.Pods[1].Running, f.Pods[1].Disrupted = false, true }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began}},
+		},
 		"it is not ready": {func(f *Facts) { f.Pods[1].Ready = false }, 0, nil},
-		"it is deleted": {func(f *Facts) { f.Pods[1].Running = false }, 0,
-			map[types.UID]Life{"p2": {Revision: "r2", Began: began}}},
-		"it is gone": {func(f *Facts) { f.Pods = f.Pods[:1] }, 20 * time.Second,
-			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: 40 * time.Second}}},
+		"it is deleted": {
+			func(f *Facts) { f.Pods[1].Running = false }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began}},
+		},
+		"it is gone": {
+			func(f *Facts) { f.Pods = f.Pods[:1] }, 20 * time.Second,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: 40 * time.Second}},
+		},
 		"another one came": {func(f *Facts) {
-			f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r2", Running: true, Began: start.Add(45 * time.Second),
-				Restarts: 1})
-		}, 10 * time.Second, map[types.UID]Life{"p3": {Revision: "r2", Began: start.Add(45 * time.Second),
-			Ran: 15 * time.Second, Restarts: 1}}},
+			f.Pods = append(f.Pods, Pod{
+				UID: "p3", Revision: "r2", Running: true, Began: start.Add(45 * time.Second),
+				Restarts: 1,
+			})
+		}, 10 * time.Second, map[types.UID]Life{"p3": {
+			Revision: "r2", Began: start.Add(45 * time.Second),
+			Ran: 15 * time.Second, Restarts: 1,
+		}}},
 		"one that was there before": {func(f *Facts) {
 			f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r2", Running: true, Began: began, Restarts: 7})
 			f.Claimed = nil

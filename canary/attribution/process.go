@@ -89,7 +89,8 @@ func (s *step) reject(reason string) {
 // advance takes a reading. old means that the process may have counted before the watch began, so its
 // first values are only the base. values returns those of the chosen source.
 func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[mapping.Key]float64, old bool,
-	incarnation string, at time.Time) step {
+	incarnation string, at time.Time,
+) step {
 	var s step
 	p.reading++
 	first := !p.read

@@ -125,14 +125,18 @@ func (v *revisionView) outcomes() map[string]float64 {
 	told, known := v.tellsOutcomes()
 	known = known || by[mapping.OK]+by[mapping.Error]+by[mapping.Timeout] > 0
 	if unknown > 0 || told && !known {
-		v.missing = append(v.missing, NoData{Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown,
-			Detail: v.hint()})
+		v.missing = append(v.missing, NoData{
+			Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown,
+			Detail: v.hint(),
+		})
 		if !known {
 			return map[string]float64{mapping.Unknown: unknown}
 		}
 	}
-	out := map[string]float64{mapping.OK: by[mapping.OK], mapping.Error: by[mapping.Error],
-		mapping.Timeout: by[mapping.Timeout]}
+	out := map[string]float64{
+		mapping.OK: by[mapping.OK], mapping.Error: by[mapping.Error],
+		mapping.Timeout: by[mapping.Timeout],
+	}
 	if unknown > 0 {
 		out[mapping.Unknown] = unknown
 	}

@@ -65,8 +65,10 @@ func TestEntryRevisions(t *testing.T) {
 	b := newBench(true, sharded())
 	entered := func(at string) mapping.Key { return mapping.Key{Figure: mapping.EnteredAt, Outcome: at} }
 	gone, stays := b.facts.Revisions[0].Name, b.facts.Revisions[1].Name
-	values := merged(handled(30, 0), map[mapping.Key]float64{entered(gone): 20, entered(stays): 4, entered("x"): 3,
-		entered("y"): 3})
+	values := merged(handled(30, 0), map[mapping.Key]float64{
+		entered(gone): 20, entered(stays): 4, entered("x"): 3,
+		entered("y"): 3,
+	})
 	b.read("p2", false, values)
 	b.facts.Revisions = b.facts.Revisions[1:]
 	b.read("p2", false, merged(values, map[mapping.Key]float64{entered(gone): 21}))

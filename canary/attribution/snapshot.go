@@ -195,8 +195,10 @@ type first struct {
 
 // counters returns a process's counters at its last reading.
 func (p *process) counters() counters {
-	c := counters{Read: p.read, Source: p.source, Start: p.start, Incarnation: p.incarnation,
-		Values: make(map[mapping.Key]float64, len(p.last))}
+	c := counters{
+		Read: p.read, Source: p.source, Start: p.start, Incarnation: p.incarnation,
+		Values: make(map[mapping.Key]float64, len(p.last)),
+	}
 	for k, m := range p.last {
 		c.Values[k] = m.value
 	}
@@ -207,9 +209,11 @@ func (c *serviceCounts) snapshot(now time.Time) Snapshot {
 	if c.epoch == "" {
 		c.epoch = string(uuid.NewUUID())
 	}
-	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{},
+	s := Snapshot{
+		At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{},
 		gone: map[types.UID]goneRaw{}, shards: c.fewShards(), past: c.past(),
-		levels: pastLevels{now: c.allLevels(), frozen: maps.Clone(c.frozen)}}
+		levels: pastLevels{now: c.allLevels(), frozen: maps.Clone(c.frozen)},
+	}
 	for uid, t := range c.tallies {
 		is := t.minus(newTally(), s.shards)
 		is.Before = only(t.Before, s.shards)
@@ -275,8 +279,10 @@ func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
 			continue
 		}
 		w := was.Shards[k]
-		out.Shards[k] = Shard{OK: more(s.OK, w.OK), Error: more(s.Error, w.Error), Timeout: more(s.Timeout, w.Timeout),
-			Unknown: more(s.Unknown, w.Unknown), Slow: more(s.Slow, w.Slow)}
+		out.Shards[k] = Shard{
+			OK: more(s.OK, w.OK), Error: more(s.Error, w.Error), Timeout: more(s.Timeout, w.Timeout),
+			Unknown: more(s.Unknown, w.Unknown), Slow: more(s.Slow, w.Slow),
+		}
 	}
 	return out
 }

@@ -114,8 +114,10 @@ func TestUnseenIntervalIsReported(t *testing.T) {
 	}{
 		"pod deleted":        {change: func(b *bench) { b.facts.Pods = b.facts.Pods[:1] }, lost: 1},
 		"pod cannot be read": {err: errors.New("refused"), lost: 1},
-		"pod restarted": {change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 },
-			second: handled(3, 0), ok: 3, lost: 1},
+		"pod restarted": {
+			change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 },
+			second: handled(3, 0), ok: 3, lost: 1,
+		},
 		"nothing happened": {second: handled(20, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,8 +294,10 @@ func TestReturningPodIsNotCountedTwice(t *testing.T) {
 func TestAClockThatStepsIsNoRestart(t *testing.T) {
 	t.Parallel()
 	counted := func(start float64, incarnation string, ok, failed float64) counters {
-		return counters{Read: true, Source: "s", Start: start, Incarnation: incarnation,
-			Values: map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed}}
+		return counters{
+			Read: true, Source: "s", Start: start, Incarnation: incarnation,
+			Values: map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed},
+		}
 	}
 	for name, c := range map[string]struct {
 		was, is counters

@@ -81,8 +81,10 @@ func (c column) named(keys []string) (map[string]float64, error) {
 
 // MarshalJSON implements json.Marshaler. The result compresses well; its storage compresses it.
 func (s Snapshot) MarshalJSON() ([]byte, error) {
-	w := encodedSnapshot{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{},
-		Columns: map[types.UID]columns{}}
+	w := encodedSnapshot{
+		At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{},
+		Columns: map[types.UID]columns{},
+	}
 	for uid, t := range s.revisions {
 		w.Revisions[uid] = named(t.values())
 	}
@@ -214,8 +216,10 @@ func (t *Tally) values() map[mapping.Key]float64 {
 	}
 	for k, s := range t.Shards {
 		key := mapping.Key{Figure: mapping.ShardFinished, Entity: k.Entity, Shard: k.Shard}
-		for outcome, n := range map[string]float64{mapping.OK: s.OK, mapping.Error: s.Error, mapping.Timeout: s.Timeout,
-			mapping.Unknown: s.Unknown} {
+		for outcome, n := range map[string]float64{
+			mapping.OK: s.OK, mapping.Error: s.Error, mapping.Timeout: s.Timeout,
+			mapping.Unknown: s.Unknown,
+		} {
 			key.Outcome = outcome
 			out[key] = n
 		}
@@ -244,8 +248,10 @@ func named(values map[mapping.Key]float64) map[string]float64 {
 	for k, v := range values {
 		if v != 0 || k.Bound != 0 {
 			// strings only, cannot fail
-			text, _ := json.Marshal([]string{string(k.Figure), k.Entity, k.Outcome, k.Shard,
-				strconv.FormatFloat(k.Bound, 'g', -1, 64)})
+			text, _ := json.Marshal([]string{
+				string(k.Figure), k.Entity, k.Outcome, k.Shard,
+				strconv.FormatFloat(k.Bound, 'g', -1, 64),
+			})
 			out[string(text)] = v
 		}
 	}
@@ -263,8 +269,10 @@ func keyed(values map[string]float64) (map[mapping.Key]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("what was counted has a key %q: %w", text, err)
 		}
-		out[mapping.Key{Figure: mapping.Figure(parts[0]), Entity: parts[1], Outcome: parts[2], Shard: parts[3],
-			Bound: bound}] = v
+		out[mapping.Key{
+			Figure: mapping.Figure(parts[0]), Entity: parts[1], Outcome: parts[2], Shard: parts[3],
+			Bound: bound,
+		}] = v
 	}
 	return out, nil
 }

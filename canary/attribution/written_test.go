@@ -24,12 +24,20 @@ func TestSnapshotOfAnOlderRelease(t *testing.T) {
 		return mapping.Key{Figure: mapping.ShardFinished, Entity: "Cart", Outcome: outcome, Shard: shard}
 	}
 	is := Snapshot{At: time.Unix(1.8e9, 0).UTC(), epoch: "e", revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{
-		"p1": {Revision: "r1", App: counters{Read: true,
-			Values: map[mapping.Key]float64{key("ok", "1"): 7, key("error", "1"): 1}},
-			Entry: counters{Values: map[mapping.Key]float64{}}},
-		"p2": {Revision: "r2", App: counters{Read: true,
-			Values: map[mapping.Key]float64{key("ok", "2"): 9, key("ok", "1"): 3}},
-			Entry: counters{Values: map[mapping.Key]float64{{Figure: mapping.EntryHTTP, Outcome: "200"}: 4}}},
+		"p1": {
+			Revision: "r1", App: counters{
+				Read:   true,
+				Values: map[mapping.Key]float64{key("ok", "1"): 7, key("error", "1"): 1},
+			},
+			Entry: counters{Values: map[mapping.Key]float64{}},
+		},
+		"p2": {
+			Revision: "r2", App: counters{
+				Read:   true,
+				Values: map[mapping.Key]float64{key("ok", "2"): 9, key("ok", "1"): 3},
+			},
+			Entry: counters{Values: map[mapping.Key]float64{{Figure: mapping.EntryHTTP, Outcome: "200"}: 4}},
+		},
 	}}
 	content, err := json.Marshal(is)
 	if err != nil {
@@ -60,8 +68,12 @@ func TestSnapshotOfAnOlderRelease(t *testing.T) {
 func TestColumnsMustMatchTheirKeys(t *testing.T) {
 	t.Parallel()
 	keys := []string{"a", "b"}
-	for _, c := range []column{{Steps: []int{1}}, {Steps: []int{3}, Values: []float64{1}},
-		{Steps: []int{0}, Values: []float64{1}}, {Steps: []int{1, -1}, Values: []float64{1, 2}}} {
+	for _, c := range []column{
+		{Steps: []int{1}},
+		{Steps: []int{3}, Values: []float64{1}},
+		{Steps: []int{0}, Values: []float64{1}},
+		{Steps: []int{1, -1}, Values: []float64{1, 2}},
+	} {
 		if got, err := c.named(keys); err == nil {
 			t.Errorf("%+v: %v", c, got)
 		}

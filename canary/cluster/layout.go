@@ -86,8 +86,10 @@ func LayoutOf(uid types.UID, pods []*Pod, answers map[string]Answer) Layout {
 			if s.IP == "" || s.IP != host(address) {
 				continue
 			}
-			one := LayoutMember{Address: address, Pod: s.Name, Revision: s.Revision, Status: members[address].Status,
-				Unreachable: unreachable[address], Placement: s.Declared.Placement}
+			one := LayoutMember{
+				Address: address, Pod: s.Name, Revision: s.Revision, Status: members[address].Status,
+				Unreachable: unreachable[address], Placement: s.Declared.Placement,
+			}
 			if s.Deleting {
 				one.Status = "Leaving"
 			}

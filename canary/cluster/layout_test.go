@@ -38,8 +38,10 @@ func TestLayout(t *testing.T) {
 		Unreachable: []Unreachable{{Node: node("10.0.0.4")}},
 	}
 	// The next node has newer information.
-	further := Members{SelfNode: node("10.0.0.3"), Oldest: node("10.0.0.2"),
-		Members: []Member{{Node: node("10.0.0.3"), Status: "Up"}}}
+	further := Members{
+		SelfNode: node("10.0.0.3"), Oldest: node("10.0.0.2"),
+		Members: []Member{{Node: node("10.0.0.3"), Status: "Up"}},
+	}
 	got := LayoutOf("uid", c.pods, map[string]Answer{
 		"10.0.0.1": {Members: seen, Shards: map[string][]string{"Cart": {"0", "7"}, "Order": {}}},
 		"10.0.0.3": {Members: further, Shards: map[string][]string{"Cart": {"1"}}},
@@ -50,12 +52,16 @@ func TestLayout(t *testing.T) {
 			{Address: node("10.0.0.1"), Pod: "pod-10.0.0.1", Revision: "cart-00001", Status: "Up"},
 			// its pod is being deleted
 			{Address: node("10.0.0.2"), Pod: "pod-10.0.0.2", Revision: "cart-00001", Status: "Leaving"},
-			{Address: node("10.0.0.3"), Pod: "pod-10.0.0.3", Revision: "cart-00002", Status: "Up",
-				Placement: v1alpha1.PlacementEnforce},
+			{
+				Address: node("10.0.0.3"), Pod: "pod-10.0.0.3", Revision: "cart-00002", Status: "Up",
+				Placement: v1alpha1.PlacementEnforce,
+			},
 			{Address: node("10.0.0.4"), Pod: "pod-10.0.0.4", Revision: "cart-00002", Status: "Up", Unreachable: true},
 		},
-		Owners: map[string]map[string]string{"Cart": {"0": node("10.0.0.1"), "7": node("10.0.0.1"), "1": node("10.0.0.3")},
-			"Order": {}},
+		Owners: map[string]map[string]string{
+			"Cart":  {"0": node("10.0.0.1"), "7": node("10.0.0.1"), "1": node("10.0.0.3")},
+			"Order": {},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -85,8 +91,10 @@ func TestPlacementBecomesAPartOfTheCluster(t *testing.T) {
 	if c.Placement != nil {
 		t.Error("what is unknown is known")
 	}
-	(&Placement{Placement: lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Pending: 3},
-		Required: map[string]int{"cart-00001": 95, "cart-00002": 5}}).AddTo(&c)
+	(&Placement{
+		Placement: lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Pending: 3},
+		Required:  map[string]int{"cart-00001": 95, "cart-00002": 5},
+	}).AddTo(&c)
 	if c.Placement.Pending != 3 || *c.Parts[0].RequiredShards != 95 || *c.Parts[1].RequiredShards != 5 ||
 		c.Parts[2].RequiredShards != nil {
 		t.Errorf("got %+v, parts %+v", c.Placement, c.Parts)

@@ -47,8 +47,10 @@ func Observe(pods []*Pod, answers map[string]Answer, refused int) Observation {
 }
 
 func merge(pods []*Pod, answers map[string]Answer) Observation {
-	o := Observation{starting: map[string]string{}, lagging: map[string]string{}, where: map[string]string{},
-		complete: true}
+	o := Observation{
+		starting: map[string]string{}, lagging: map[string]string{}, where: map[string]string{},
+		complete: true,
+	}
 	live := slices.DeleteFunc(slices.Clone(pods), func(s *Pod) bool { return !s.Live() })
 	if len(pods) > 0 {
 		o.newest = Newest(pods).Revision
@@ -194,8 +196,10 @@ func (o *Observation) byAnswers(live []*Pod, answers map[string]Answer, parts ma
 		}
 	}
 	if len(main.unreachable) > 0 {
-		o.degraded = &lifecycle.Trouble{Reason: "Unreachable",
-			Message: "members that others cannot reach: " + named(main.unreachable)}
+		o.degraded = &lifecycle.Trouble{
+			Reason:  "Unreachable",
+			Message: "members that others cannot reach: " + named(main.unreachable),
+		}
 	}
 	o.shards(live, answers, parts)
 }

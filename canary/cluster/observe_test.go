@@ -82,8 +82,10 @@ func TestClusterStates(t *testing.T) {
 		says   string
 	}{
 		"two Revisions": {func(*fakeCluster) {}, lifecycle.ClusterUpgrading, ""},
-		"one Revision": {func(s *fakeCluster) { s.pods = s.pods[:2]; s.say("10.0.0.1", "10.0.0.2") },
-			lifecycle.ClusterReady, ""},
+		"one Revision": {
+			func(s *fakeCluster) { s.pods = s.pods[:2]; s.say("10.0.0.1", "10.0.0.2") },
+			lifecycle.ClusterReady, "",
+		},
 		"no pods": {func(s *fakeCluster) { s.pods = nil }, lifecycle.ClusterScaledToZero, ""},
 		"the last pods are being deleted": {func(s *fakeCluster) {
 			for _, p := range s.pods {
@@ -105,17 +107,23 @@ func TestClusterStates(t *testing.T) {
 				s.answers[ip] = Answer{Err: fmt.Errorf("GET: %w", ErrNoRoute)}
 			}
 		}, lifecycle.ClusterUnknown, "class path"},
-		"one pod does not answer": {func(s *fakeCluster) { s.answers["10.0.0.2"] = Answer{Err: errors.New("500")} },
-			lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
+		"one pod does not answer": {
+			func(s *fakeCluster) { s.answers["10.0.0.2"] = Answer{Err: errors.New("500")} },
+			lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500",
+		},
 		"unreachable": {func(s *fakeCluster) {
 			a := s.answers["10.0.0.1"]
 			a.Members.Unreachable = []Unreachable{{Node: at("10.0.0.3")}}
 			s.answers["10.0.0.1"] = a
 		}, lifecycle.ClusterDegraded, "members that others cannot reach: " + at("10.0.0.3")},
-		"split by Revision": {func(s *fakeCluster) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") },
-			lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
-		"split across Revisions": {func(s *fakeCluster) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") },
-			lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
+		"split by Revision": {
+			func(s *fakeCluster) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") },
+			lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector",
+		},
+		"split across Revisions": {
+			func(s *fakeCluster) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") },
+			lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]",
+		},
 		"split in one Revision": {func(s *fakeCluster) {
 			s.pods = s.pods[:2]
 			s.say("10.0.0.1")
@@ -235,10 +243,14 @@ func TestOtherRuntimesWithManagementAPI(t *testing.T) {
 		}
 		node := func(ip string) Member { return Member{Node: ip + ":6331", Status: "Up"} }
 		both := []Member{node("10.0.0.1"), node("10.0.0.2")}
-		s.answers["10.0.0.1"] = Answer{Members: Members{SelfNode: "10.0.0.1:6331", Members: both},
-			Shards: map[string][]string{"Cart": {"0", "1"}}}
-		s.answers["10.0.0.2"] = Answer{Members: Members{SelfNode: "10.0.0.2:6331", Members: both},
-			Shards: map[string][]string{"Cart": {"2"}}}
+		s.answers["10.0.0.1"] = Answer{
+			Members: Members{SelfNode: "10.0.0.1:6331", Members: both},
+			Shards:  map[string][]string{"Cart": {"0", "1"}},
+		}
+		s.answers["10.0.0.2"] = Answer{
+			Members: Members{SelfNode: "10.0.0.2:6331", Members: both},
+			Shards:  map[string][]string{"Cart": {"2"}},
+		}
 		o := s.observe()
 		if o.seen.State != lifecycle.ClusterUpgrading || !o.complete || len(o.members) != 2 ||
 			o.seen.Parts[0].Shards == nil || *o.seen.Parts[0].Shards != 2 {

@@ -19,8 +19,10 @@ import (
 func twoRevisions(shards int) Layout {
 	l := Layout{
 		UID: "uid-cart",
-		Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: shards,
-			Placement: v1alpha1.PlacementEnforce},
+		Declared: v1alpha1.Stateful{
+			Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: shards,
+			Placement: v1alpha1.PlacementEnforce,
+		},
 		Members: []LayoutMember{
 			{Address: "pekko://cart@10.0.0.1:7355", Pod: "stable", Revision: "cart-00001", Status: "Up"},
 			{Address: "pekko://cart@10.0.0.2:7355", Pod: "canary", Revision: "cart-00002", Status: "Up"},
@@ -137,8 +139,10 @@ func TestAPlanIsBounded(t *testing.T) {
 func TestAShardInHandOverKeepsItsPlannedOwner(t *testing.T) {
 	t.Parallel()
 	l := twoRevisions(100)
-	l.Members = append(l.Members, LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "canary-2",
-		Revision: "cart-00002", Status: "Up"})
+	l.Members = append(l.Members, LayoutMember{
+		Address: "pekko://cart@10.0.0.3:7355", Pod: "canary-2",
+		Revision: "cart-00002", Status: "Up",
+	})
 	status, err := Plan(l, split(21), nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -30,8 +30,10 @@ type Counts interface {
 var revisionLabels = []string{"k8s_namespace_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"}
 
 func describe(name, help string, labels ...string) *family {
-	return &family{desc: prometheus.NewDesc("canary_"+name, help, append(slices.Clone(revisionLabels), labels...), nil),
-		own: labels}
+	return &family{
+		desc: prometheus.NewDesc("canary_"+name, help, append(slices.Clone(revisionLabels), labels...), nil),
+		own:  labels,
+	}
 }
 
 var (
@@ -117,7 +119,8 @@ func plain(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.V
 
 // send drops an invalid metric, because one bad label must not fail the whole scrape.
 func send(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64,
-	labels ...string) {
+	labels ...string,
+) {
 	if m, err := prometheus.NewConstMetric(desc, kind, value, labels...); err == nil {
 		to <- m
 	}

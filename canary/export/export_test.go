@@ -170,7 +170,8 @@ func TestOneBadLabelDoesNotFailTheScrape(t *testing.T) {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if !slices.IsSortedFunc(m.GetLabel(), func(a,
-				b *dto.LabelPair) int {
+				b *dto.LabelPair,
+			) int {
 				return strings.Compare(a.GetName(), b.GetName())
 			}) {
 				t.Errorf("%s: %v", f.GetName(), m.GetLabel())
@@ -190,8 +191,10 @@ func BenchmarkScrapeOfSleepers(b *testing.B) {
 		for r := range 3 {
 			uid := types.UID(fmt.Sprintf("%d-%d", i, r))
 			f.Revisions = append(f.Revisions, attribution.RevisionFigures{
-				Revision: attribution.Revision{UID: uid, Name: fmt.Sprintf("cart-%d-%d", i, r), Configuration: f.Service.Name,
-					Required: ptr(.5)},
+				Revision: attribution.Revision{
+					UID: uid, Name: fmt.Sprintf("cart-%d-%d", i, r), Configuration: f.Service.Name,
+					Required: ptr(.5),
+				},
 				Restarts: map[string]float64{"oom_killed": 0, "restarted": 0, "pod_failed": 0},
 			})
 			for _, figure := range []string{"handled_requests_total", "entry_requests_total"} {

@@ -21,7 +21,8 @@ import (
 // the same interval as Knative's own metrics. For other protocols it does nothing. It has its own
 // pipeline, because Knative's accepts no other producer. stop sends the last metrics and ends it.
 func Push(ctx context.Context, c metrics.Config, collector prometheus.Collector,
-	of *resource.Resource) (stop func(context.Context) error, err error) {
+	of *resource.Resource,
+) (stop func(context.Context) error, err error) {
 	var exporter metric.Exporter
 	switch c.Protocol {
 	case metrics.ProtocolGRPC:

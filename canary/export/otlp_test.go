@@ -60,8 +60,10 @@ func TestPushOnlyWhereItIsAskedFor(t *testing.T) {
 			t.Errorf("%s: %v", protocol, err)
 		}
 	}
-	for endpoint, want := range map[string]string{"otel.example.com:4317": "https://otel.example.com:4317",
-		"http://otel:4318/v1/metrics": "http://otel:4318/v1/metrics"} {
+	for endpoint, want := range map[string]string{
+		"otel.example.com:4317":       "https://otel.example.com:4317",
+		"http://otel:4318/v1/metrics": "http://otel:4318/v1/metrics",
+	} {
 		if got := endpointOf(metrics.Config{Endpoint: endpoint}); got != want {
 			t.Errorf("%s became %s", endpoint, got)
 		}

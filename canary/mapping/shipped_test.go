@@ -119,8 +119,12 @@ func TestEntryReadsQueueProxy(t *testing.T) {
 		// One broke off: only Serving's own family saw it.
 		"queue-proxy-1.19": {mapping.EntryName, map[string]float64{"200": 42, "404": 4, "500": 3}, 15, 49, 47, 1.2, true},
 		// One of the 500s is a request that broke off in the middle of its answer.
-		"queue-proxy-opencensus": {mapping.EntryOldName, map[string]float64{"200": 42, "404": 4, "500": 4}, 27, 50, 48, 1.2,
-			false},
+		"queue-proxy-opencensus": {
+			mapping.EntryOldName,
+			map[string]float64{"200": 42, "404": 4, "500": 4},
+			27, 50, 48, 1.2,
+			false,
+		},
 	} {
 		body, err := os.ReadFile(filepath.Join("testdata", file+".txt"))
 		if err != nil {

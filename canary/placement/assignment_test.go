@@ -17,8 +17,11 @@ import (
 // Two pods of the stable Revision, one of the canary, and 100 shards: the moves of each step are half of what changes.
 func TestRolloutMovesNoShardTwice(t *testing.T) {
 	in := placement.Input{
-		Members: []placement.Member{{Name: "a", Revision: "v1", Phase: placement.Up},
-			{Name: "b", Revision: "v1", Phase: placement.Up}, {Name: "c", Revision: "v2", Phase: placement.Up}},
+		Members: []placement.Member{
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v1", Phase: placement.Up},
+			{Name: "c", Revision: "v2", Phase: placement.Up},
+		},
 		Owners: make([]string, 100),
 	}
 	for _, step := range []struct {
@@ -41,8 +44,10 @@ func TestRolloutMovesNoShardTwice(t *testing.T) {
 func TestMovesArePaced(t *testing.T) {
 	in := placement.Input{
 		Shares: []lifecycle.Share{{Revision: "v2", Percent: 100}},
-		Members: []placement.Member{{Name: "a", Revision: "v1", Phase: placement.Up},
-			{Name: "b", Revision: "v2", Phase: placement.Up}},
+		Members: []placement.Member{
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v2", Phase: placement.Up},
+		},
 		Owners: slices.Repeat([]string{"a"}, 40),
 		Moving: map[int]string{7: "b"},
 	}
@@ -67,18 +72,28 @@ func TestNothingMovesWhileTheClusterChanges(t *testing.T) {
 		held    string
 		owners  string
 	}{
-		"a member joins": {[]placement.Member{member("a", "v1", placement.Up),
-			member("b", "v2", placement.Up), member("c", "v2", placement.Joining)}, placement.MemberJoining, "aaaabbb"},
-		"a member is unreachable": {[]placement.Member{member("a", "v1", placement.Unreachable),
-			member("b", "v2", placement.Up)}, placement.MemberUnreachable, "aaaabbb"},
-		"a member leaves": {[]placement.Member{member("a", "v1", placement.Leaving),
-			member("b", "v2", placement.Up)}, "", "bbbbbbb"},
+		"a member joins": {[]placement.Member{
+			member("a", "v1", placement.Up),
+			member("b", "v2", placement.Up), member("c", "v2", placement.Joining),
+		}, placement.MemberJoining, "aaaabbb"},
+		"a member is unreachable": {[]placement.Member{
+			member("a", "v1", placement.Unreachable),
+			member("b", "v2", placement.Up),
+		}, placement.MemberUnreachable, "aaaabbb"},
+		"a member leaves": {[]placement.Member{
+			member("a", "v1", placement.Leaving),
+			member("b", "v2", placement.Up),
+		}, "", "bbbbbbb"},
 		"a member has gone": {[]placement.Member{member("b", "v2", placement.Up)}, "", "bbbbbbb"},
-		"the share's Revision has no members": {[]placement.Member{member("x", "v0", placement.Up)},
-			placement.NoMembers, "xxxxxxx"},
+		"the share's Revision has no members": {
+			[]placement.Member{member("x", "v0", placement.Up)},
+			placement.NoMembers, "xxxxxxx",
+		},
 		"no member at all": {nil, placement.NoMembers, ""},
-		"the only member up is of another Revision": {[]placement.Member{member("a", "v0", placement.Up),
-			member("c", "v2", placement.Joining)}, placement.NoMembers, "aaaaaaa"},
+		"the only member up is of another Revision": {[]placement.Member{
+			member("a", "v0", placement.Up),
+			member("c", "v2", placement.Joining),
+		}, placement.NoMembers, "aaaaaaa"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owners := []string{"a", "a", "a", "a", "b", "", ""}
@@ -94,8 +109,10 @@ func TestNothingMovesWhileTheClusterChanges(t *testing.T) {
 func TestFewShardsGoToThoseThatLackMost(t *testing.T) {
 	in := placement.Input{Shares: []lifecycle.Share{{Revision: "v1", Percent: 50}, {Revision: "v2", Percent: 50}}}
 	for _, name := range []string{"a", "b", "c", "d"} {
-		in.Members = append(in.Members, placement.Member{Name: name, Revision: "v" + string("1122"[len(in.Members)]),
-			Phase: placement.Up})
+		in.Members = append(in.Members, placement.Member{
+			Name: name, Revision: "v" + string("1122"[len(in.Members)]),
+			Phase: placement.Up,
+		})
 	}
 	in.Members[0].Phase = placement.Unreachable
 	in.Owners = append(slices.Repeat([]string{"a"}, 60), slices.Repeat([]string{""}, 40)...)
@@ -136,10 +153,14 @@ func TestLoadDecidesWhichShardsMove(t *testing.T) {
 		worst := 0.0
 		for range 200 {
 			in := placement.Input{
-				Shares: []lifecycle.Share{{Revision: "v1", Percent: int64(100 - percent)},
-					{Revision: "v2", Percent: int64(percent)}},
-				Members: []placement.Member{{Name: "a", Revision: "v1", Phase: placement.Up},
-					{Name: "b", Revision: "v2", Phase: placement.Up}},
+				Shares: []lifecycle.Share{
+					{Revision: "v1", Percent: int64(100 - percent)},
+					{Revision: "v2", Percent: int64(percent)},
+				},
+				Members: []placement.Member{
+					{Name: "a", Revision: "v1", Phase: placement.Up},
+					{Name: "b", Revision: "v2", Phase: placement.Up},
+				},
 				Owners: slices.Repeat([]string{"a"}, 100),
 			}
 			total, canary := 0.0, 0.0
@@ -229,8 +250,10 @@ func randomInput(rng *rand.Rand) placement.Input {
 		if rng.IntN(12) == 0 {
 			phase = []placement.Phase{placement.Joining, placement.Leaving, placement.Unreachable}[rng.IntN(3)]
 		}
-		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", m),
-			Revision: fmt.Sprintf("v%d", rng.IntN(3)), Phase: phase})
+		in.Members = append(in.Members, placement.Member{
+			Name:     fmt.Sprintf("m%d", m),
+			Revision: fmt.Sprintf("v%d", rng.IntN(3)), Phase: phase,
+		})
 	}
 	for s := range rng.IntN(13) {
 		owner := ""

@@ -38,8 +38,10 @@ func grown(shards, members int) placement.Input {
 	in := placement.Input{Shares: []lifecycle.Share{{Revision: "v1", Percent: 90}, {Revision: "v2", Percent: 10}}}
 	old := members * 9 / 10
 	for m := range members {
-		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("pekko://shop@10.0.0.%d:7355", m),
-			Revision: fmt.Sprintf("v%d", 1+m/old), Phase: placement.Up})
+		in.Members = append(in.Members, placement.Member{
+			Name:     fmt.Sprintf("pekko://shop@10.0.0.%d:7355", m),
+			Revision: fmt.Sprintf("v%d", 1+m/old), Phase: placement.Up,
+		})
 	}
 	for range shards {
 		in.Owners = append(in.Owners, in.Members[rng.IntN(old)].Name)
@@ -53,8 +55,10 @@ func grown(shards, members int) placement.Input {
 func BenchmarkHeldPlan(b *testing.B) {
 	in := placement.Input{Shares: []lifecycle.Share{{Revision: "v1", Percent: 50}, {Revision: "v2", Percent: 50}}}
 	for m := range 200 {
-		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("pekko://shop@10.0.0.%d:7355", m),
-			Revision: fmt.Sprintf("v%d", 1+m/100), Phase: placement.Up})
+		in.Members = append(in.Members, placement.Member{
+			Name:     fmt.Sprintf("pekko://shop@10.0.0.%d:7355", m),
+			Revision: fmt.Sprintf("v%d", 1+m/100), Phase: placement.Up,
+		})
 	}
 	in.Members[0].Phase = placement.Unreachable
 	for range 65_536 {

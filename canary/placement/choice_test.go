@@ -13,10 +13,14 @@ import (
 // twoMembers is a cluster of two Revisions with one member each. All shards are in the first.
 func twoMembers(shards, percent int) placement.Input {
 	return placement.Input{
-		Shares: []lifecycle.Share{{Revision: "v1", Percent: int64(100 - percent)},
-			{Revision: "v2", Percent: int64(percent)}},
-		Members: []placement.Member{{Name: "a", Revision: "v1", Phase: placement.Up},
-			{Name: "b", Revision: "v2", Phase: placement.Up}},
+		Shares: []lifecycle.Share{
+			{Revision: "v1", Percent: int64(100 - percent)},
+			{Revision: "v2", Percent: int64(percent)},
+		},
+		Members: []placement.Member{
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v2", Phase: placement.Up},
+		},
 		Owners: slices.Repeat([]string{"a"}, shards),
 	}
 }
@@ -44,8 +48,10 @@ func TestTheClosestLoadIsChosen(t *testing.T) {
 // Ids of shards often mean something, such as a tenant or an age. The shards that move, and those that move first,
 // come from everywhere.
 func TestMovesAreAFairSample(t *testing.T) {
-	for name, load := range map[string][]float64{"no load is known": nil,
-		"all loads are the same": slices.Repeat([]float64{3}, 100)} {
+	for name, load := range map[string][]float64{
+		"no load is known":       nil,
+		"all loads are the same": slices.Repeat([]float64{3}, 100),
+	} {
 		in := twoMembers(100, 50)
 		in.Load = load
 		p := plan(t, in)
@@ -81,8 +87,11 @@ func TestMembersGetTheirShardsTogether(t *testing.T) {
 func TestTheExtraShardStaysWhileShardsMove(t *testing.T) {
 	in := placement.Input{
 		Shares: []lifecycle.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
-		Members: []placement.Member{{Name: "old", Revision: "v0", Phase: placement.Up},
-			{Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
+		Members: []placement.Member{
+			{Name: "old", Revision: "v0", Phase: placement.Up},
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v2", Phase: placement.Up},
+		},
 		Owners: slices.Repeat([]string{"old"}, 10),
 	}
 	first := plan(t, in)

@@ -38,8 +38,10 @@ func TestNoShardMovesTwice(t *testing.T) {
 func sixMembers() placement.Input {
 	in := placement.Input{Owners: make([]string, 100)}
 	for i := range 6 {
-		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3),
-			Phase: placement.Up})
+		in.Members = append(in.Members, placement.Member{
+			Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3),
+			Phase: placement.Up,
+		})
 	}
 	for s := range in.Owners {
 		in.Owners[s] = fmt.Sprintf("m%d", s%3)
@@ -79,8 +81,11 @@ func TestPendingMovesStayIfLoadsChange(t *testing.T) {
 func TestTheExtraShardStaysWithItsRevision(t *testing.T) {
 	in := placement.Input{
 		Shares: []lifecycle.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
-		Members: []placement.Member{{Name: "old", Revision: "v0", Phase: placement.Up},
-			{Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
+		Members: []placement.Member{
+			{Name: "old", Revision: "v0", Phase: placement.Up},
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v2", Phase: placement.Up},
+		},
 		Owners: slices.Repeat([]string{"old"}, 10),
 	}
 	first := plan(t, in)

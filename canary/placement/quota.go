@@ -150,7 +150,8 @@ func (c *cluster) divide(shares []lifecycle.Share, ready map[string][]*member) {
 		}
 	}
 	numbers := apportion(weights, c.shards, func(a,
-		b int) int {
+		b int,
+	) int {
 		return compareParties(parties[a], parties[b], c.shards, total)
 	})
 	for i, p := range parties {

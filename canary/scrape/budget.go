@@ -49,8 +49,10 @@ type purse struct{ most, claimed int }
 
 // NewBudget returns a Budget without claims.
 func NewBudget() *Budget {
-	return &Budget{large: semaphore.NewWeighted(largeBytes), series: purse{most: mostSeries},
-		lines: purse{most: mostLines}}
+	return &Budget{
+		large: semaphore.NewWeighted(largeBytes), series: purse{most: mostSeries},
+		lines: purse{most: mostLines},
+	}
 }
 
 // Claimed returns the series and lines that are claimed beyond each target's minimum.

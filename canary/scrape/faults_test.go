@@ -54,8 +54,10 @@ func hook(t *testing.T, f func(h *hooked, r *Runner)) {
 		h, neutral := &hooked{watchedStage: &watchedStage{stage: newStage()}}, mapping.NewReader(mapping.Neutral())
 		r := &Runner{
 			Budget: NewBudget(), Client: NewClient(1), Discovery: h, Sink: h,
-			Leader: h, Settings: settings{Interval: interval, Limits: DefaultLimits,
-				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral},
+			Leader: h, Settings: settings{
+				Interval: interval, Limits: DefaultLimits,
+				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
+			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -136,8 +136,10 @@ func TestSeriesAreReadAsPrometheusReadsThem(t *testing.T) {
 // A process that writes its start in another way has a start all the same.
 func TestStartIsReadAsPrometheusReadsIt(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"process_start_time_seconds {} 1.5e9\n", ` {"process_start_time_seconds"} 1.5e9` + "\n",
-		"\tprocess_start_time_seconds\t1.5e9\n"} {
+	for _, body := range []string{
+		"process_start_time_seconds {} 1.5e9\n", ` {"process_start_time_seconds"} 1.5e9` + "\n",
+		"\tprocess_start_time_seconds\t1.5e9\n",
+	} {
 		if e, err := Parse([]byte(body), "", mapping.NewReader(mapping.Neutral()), 10); err != nil || e.Start != 1.5e9 {
 			t.Errorf("%q: %v, %v", body, e.Start, err)
 		}

@@ -73,8 +73,10 @@ func TestMemoryOfAFlood(t *testing.T) {
 func TestMemoryStillRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "# TYPE a counter\na{b=\"c\"} 1\nstateful_requests_total{outcome=\"ok\"} 1\n"
-	for _, bad := range []string{"a{b=\"c\"} 0x1p-2\n", "a{b=\"c\"} 1_000\n", "a{b=\"c\"} x\n", "a{b=\"c\"}\n",
-		"<html>\n", "# TYPE a what\n", "a{b=\"c\"} 1 x\n"} {
+	for _, bad := range []string{
+		"a{b=\"c\"} 0x1p-2\n", "a{b=\"c\"} 1_000\n", "a{b=\"c\"} x\n", "a{b=\"c\"}\n",
+		"<html>\n", "# TYPE a what\n", "a{b=\"c\"} 1 x\n",
+	} {
 		m := NewMemory(mapping.NewReader(mapping.Neutral()))
 		for range 2 {
 			if _, err := m.Parse([]byte(good), "", 100); err != nil {

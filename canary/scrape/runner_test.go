@@ -136,8 +136,10 @@ func run(t *testing.T, s *stage, interval time.Duration) {
 	r := &Runner{
 		Budget: NewBudget(),
 		Client: anywhere(), Discovery: s, Sink: s,
-		Leader: s, Settings: settings{Interval: interval, Limits: DefaultLimits,
-			Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral},
+		Leader: s, Settings: settings{
+			Interval: interval, Limits: DefaultLimits,
+			Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
+		},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -55,8 +55,10 @@ func watched(t *testing.T, f func(s *watchedStage, r *Runner)) {
 		s, neutral := &watchedStage{stage: newStage()}, mapping.NewReader(mapping.Neutral())
 		r := &Runner{
 			Budget: NewBudget(), Client: NewClient(1), Discovery: s, Sink: s,
-			Leader: s, Settings: settings{Interval: interval, Limits: DefaultLimits,
-				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral},
+			Leader: s, Settings: settings{
+				Interval: interval, Limits: DefaultLimits,
+				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
+			},
 		}
 		for i := range 100 {
 			key := name(fmt.Sprint("service-", i))

@@ -108,7 +108,8 @@ func collect(to chan<- prometheus.Metric, p *v1alpha1.Performance, labels ...str
 }
 
 func histogram(to chan<- prometheus.Metric, desc *prometheus.Desc, d *v1alpha1.DurationCounts, bounds []time.Duration,
-	labels []string) {
+	labels []string,
+) {
 	if d == nil {
 		return
 	}

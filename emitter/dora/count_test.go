@@ -36,9 +36,12 @@ func undone(reason string, at time.Duration, to, from *lifecycle.Revision, since
 }
 
 func incident(kind lifecycle.Type, at time.Duration, of lifecycle.Incident, since time.Duration,
-	reason string) lifecycle.Transition {
-	return lifecycle.Transition{Type: kind, Time: after(at), Reason: reason,
-		Incident: &lifecycle.IncidentDetails{Kind: of, Since: after(since)}}
+	reason string,
+) lifecycle.Transition {
+	return lifecycle.Transition{
+		Type: kind, Time: after(at), Reason: reason,
+		Incident: &lifecycle.IncidentDetails{Kind: of, Since: after(since)},
+	}
 }
 
 // TestDefinitions has one story for each sentence of DORA's guide, and for what it leaves open.
@@ -57,21 +60,27 @@ func TestDefinitions(t *testing.T) {
 		{name: "an upgrade", story: []lifecycle.Transition{first, second}, deployments: 2},
 		{
 			name: "a canary that got all traffic in steps is one deployment", deployments: 2,
-			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
-				moved(lifecycle.TrafficShifted, 40*time.Minute, two, one), second},
+			story: []lifecycle.Transition{
+				first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
+				moved(lifecycle.TrafficShifted, 40*time.Minute, two, one), second,
+			},
 		},
 		{
 			name: "a change that never had traffic and is reverted", deployments: 1, stopped: 1,
-			story: []lifecycle.Transition{first, {Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted,
-				Time: after(time.Hour), Revision: three, Previous: two}},
+			story: []lifecycle.Transition{first, {
+				Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted,
+				Time: after(time.Hour), Revision: three, Previous: two,
+			}},
 		},
 		{
 			name: "the Revision of a revert fails", deployments: 1, stopped: 1, failures: 1,
 			restored: []time.Duration{time.Minute},
 			story: []lifecycle.Transition{
 				first,
-				{Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three,
-					Previous: two},
+				{
+					Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three,
+					Previous: two,
+				},
 				undone(lifecycle.ReasonTraffic, 61*time.Minute, one, three, time.Hour),
 			},
 		},
@@ -84,14 +93,18 @@ func TestDefinitions(t *testing.T) {
 		},
 		{
 			name: "a canary that is stopped at 10 %", deployments: 1, stopped: 1, restored: []time.Duration{15 * time.Minute},
-			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
-				undone(lifecycle.ReasonWithdrawn, 45*time.Minute, one, two, 30*time.Minute)},
+			story: []lifecycle.Transition{
+				first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
+				undone(lifecycle.ReasonWithdrawn, 45*time.Minute, one, two, 30*time.Minute),
+			},
 		},
 		{
 			name: "a canary that a newer one replaces never failed", deployments: 2,
-			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
+			story: []lifecycle.Transition{
+				first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
 				{Type: lifecycle.TrafficShifted, Reason: lifecycle.ReasonReplaced, Revision: three, Previous: one},
-				moved(lifecycle.Upgraded, time.Hour, three, one)},
+				moved(lifecycle.Upgraded, time.Hour, three, one),
+			},
 		},
 		{
 			name: "a rollback is no deployment", deployments: 2, failures: 1, restored: []time.Duration{20 * time.Minute},
@@ -99,8 +112,10 @@ func TestDefinitions(t *testing.T) {
 		},
 		{
 			name: "a commit that is reverted", deployments: 2, failures: 1, restored: []time.Duration{20 * time.Minute},
-			story: []lifecycle.Transition{first, second,
-				undone(lifecycle.ReasonReapplied, 80*time.Minute, three, two, time.Hour)},
+			story: []lifecycle.Transition{
+				first, second,
+				undone(lifecycle.ReasonReapplied, 80*time.Minute, three, two, time.Hour),
+			},
 		},
 		{
 			name: "two rollbacks in a row", deployments: 3, failures: 2, restored: []time.Duration{time.Hour, 3 * time.Hour},
@@ -126,9 +141,11 @@ func TestDefinitions(t *testing.T) {
 		{
 			name: "an outage soon after a deployment is its failure", deployments: 2, failures: 1,
 			restored: []time.Duration{10 * time.Minute},
-			story: []lifecycle.Transition{first, second,
+			story: []lifecycle.Transition{
+				first, second,
 				incident(lifecycle.IncidentDetected, 71*time.Minute, lifecycle.Outage, 70*time.Minute, ""),
-				incident(lifecycle.IncidentResolved, 80*time.Minute, lifecycle.Outage, 70*time.Minute, "")},
+				incident(lifecycle.IncidentResolved, 80*time.Minute, lifecycle.Outage, 70*time.Minute, ""),
+			},
 		},
 		{
 			name: "an outage that a rollback ends is one failure, measured once", deployments: 2, failures: 1,
@@ -146,8 +163,10 @@ func TestDefinitions(t *testing.T) {
 		},
 		{
 			name: "an outage that ends with its Service", deployments: 1, failures: 1,
-			story: []lifecycle.Transition{first, incident(lifecycle.IncidentDetected, time.Minute, lifecycle.Outage, 0, ""),
-				incident(lifecycle.IncidentResolved, time.Hour, lifecycle.Outage, 0, lifecycle.ReasonRemoved)},
+			story: []lifecycle.Transition{
+				first, incident(lifecycle.IncidentDetected, time.Minute, lifecycle.Outage, 0, ""),
+				incident(lifecycle.IncidentResolved, time.Hour, lifecycle.Outage, 0, lifecycle.ReasonRemoved),
+			},
 		},
 		{
 			name: "a Revision that never becomes ready reached no user", deployments: 1,
@@ -156,9 +175,14 @@ func TestDefinitions(t *testing.T) {
 		},
 		{
 			name: "a replay and an environment", deployments: 1,
-			story: []lifecycle.Transition{first, {Type: lifecycle.Deployed, Reason: lifecycle.ReasonReplay, Revision: one},
-				{Type: lifecycle.IncidentResolved, Environment: &lifecycle.EnvironmentDetails{},
-					Incident: &lifecycle.IncidentDetails{Kind: lifecycle.EnvironmentOutage, Since: noon}}},
+			story: []lifecycle.Transition{
+				first,
+				{Type: lifecycle.Deployed, Reason: lifecycle.ReasonReplay, Revision: one},
+				{
+					Type: lifecycle.IncidentResolved, Environment: &lifecycle.EnvironmentDetails{},
+					Incident: &lifecycle.IncidentDetails{Kind: lifecycle.EnvironmentOutage, Since: noon},
+				},
+			},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -207,13 +231,17 @@ func TestLeadTime(t *testing.T) {
 		{name: "from the commit", commit: "2026-03-04T11:00:00Z", started: "2026-03-04T11:50:00Z", want: time.Hour},
 		{name: "in another zone", commit: "2026-03-04T13:00:00+02:00", want: time.Hour},
 		{name: "from the pipeline", started: "2026-03-04T11:50:00Z", want: 10 * time.Minute},
-		{name: "from the pipeline if the commit has no valid time", commit: "yesterday", started: "2026-03-04T11:50:00Z",
-			want: 10 * time.Minute},
+		{
+			name: "from the pipeline if the commit has no valid time", commit: "yesterday", started: "2026-03-04T11:50:00Z",
+			want: 10 * time.Minute,
+		},
 		{name: "of the Service", service: "2026-03-04T11:30:00Z", want: 30 * time.Minute},
 		{name: "a clock that is ahead", commit: "2026-03-04T12:01:00Z", want: 0},
 		{name: "the future", commit: "2026-03-05T12:00:00Z", unknown: true},
-		{name: "the epoch of a reproducible build", commit: "1970-01-01T00:00:00Z", started: "2026-03-04T11:50:00Z",
-			want: 10 * time.Minute},
+		{
+			name: "the epoch of a reproducible build", commit: "1970-01-01T00:00:00Z", started: "2026-03-04T11:50:00Z",
+			want: 10 * time.Minute,
+		},
 		{name: "no time", commit: "0001-01-01T00:00:00Z", started: "1970-01-01T01:00:00+01:00", unknown: true},
 		{name: "not known", unknown: true},
 	} {

@@ -35,8 +35,10 @@ func TestEntriesAreFollowed(t *testing.T) {
 	entry := func(version string, sequence int64) *v1alpha1.CDEventSubject {
 		return &v1alpha1.CDEventSubject{
 			ObjectMeta: metav1.ObjectMeta{ResourceVersion: version},
-			Spec: v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop",
-				Name: "cart"},
+			Spec: v1alpha1.CDEventSubjectSpec{
+				APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop",
+				Name: "cart",
+			},
 			Status: v1alpha1.CDEventSubjectStatus{Sequence: sequence},
 		}
 	}
@@ -46,10 +48,14 @@ func TestEntriesAreFollowed(t *testing.T) {
 		want    []string
 	}{
 		"own write": {func(f follow.Subjects) { f.OnAdd(entry("1", 0), false) }, []string{"observe 1"}},
-		"write of another process": {func(f follow.Subjects) { f.OnUpdate(entry("1", 0), entry("2", 7)) },
-			[]string{"observe 2", notify}},
-		"back in time": {func(f follow.Subjects) { f.OnUpdate(entry("2", 0), entry("1", 0)) },
-			[]string{"reverted", "observe 1"}},
+		"write of another process": {
+			func(f follow.Subjects) { f.OnUpdate(entry("1", 0), entry("2", 7)) },
+			[]string{"observe 2", notify},
+		},
+		"back in time": {
+			func(f follow.Subjects) { f.OnUpdate(entry("2", 0), entry("1", 0)) },
+			[]string{"reverted", "observe 1"},
+		},
 		"deleted": {func(f follow.Subjects) { f.OnDelete(entry("1", 0)) }, []string{"forget", notify}},
 		"deleted unnoticed": {
 			func(f follow.Subjects) { f.OnDelete(cache.DeletedFinalStateUnknown{Obj: entry("1", 0)}) },

@@ -80,8 +80,10 @@ func TestJaeger(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-	marked := play(t, tracing.Config{Protocol: tracing.ProtocolHTTPProtobuf, Endpoint: "http://127.0.0.1:24318/v1/traces",
-		SamplingRate: 1}, rollout(true, nil))
+	marked := play(t, tracing.Config{
+		Protocol: tracing.ProtocolHTTPProtobuf, Endpoint: "http://127.0.0.1:24318/v1/traces",
+		SamplingRate: 1,
+	}, rollout(true, nil))
 	id := strings.Split(cdeventsTraceParent(t, marked[0]), "-")[1]
 	var names []string
 	eventually(t, func() bool {

@@ -169,8 +169,10 @@ func failure(tr lifecycle.Transition) string {
 }
 
 func attributes(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) []attribute.KeyValue {
-	out := []attribute.KeyValue{attribute.Int64("cdevents.sequence", tr.Sequence),
-		attribute.String("k8s.namespace.name", subject.Namespace)}
+	out := []attribute.KeyValue{
+		attribute.Int64("cdevents.sequence", tr.Sequence),
+		attribute.String("k8s.namespace.name", subject.Namespace),
+	}
 	add := func(key, value string) {
 		if value != "" {
 			out = append(out, attribute.String(key, text.WithoutCredentials(value)))

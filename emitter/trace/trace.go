@@ -39,7 +39,8 @@ var _ ledger.Tracer = (*Tracer)(nil)
 // New returns a Tracer as config-observability says, and a function that sends the last spans. It returns nil if
 // nothing is to be traced. Further options are for tests.
 func New(ctx context.Context, c tracing.Config, options ...sdktrace.TracerProviderOption) (*Tracer,
-	func(context.Context) error, error) {
+	func(context.Context) error, error,
+) {
 	if c.Protocol == tracing.ProtocolNone || c.Protocol == "" {
 		return nil, func(context.Context) error { return nil }, nil
 	}
@@ -65,15 +66,19 @@ type place struct {
 }
 
 func (t *Tracer) placeOf(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) place {
-	p := place{rollout: spanID("rollout", subject, tr.Chain),
-		span: spanID("transition", subject, tr.Sequence, tr.Time.UTC().Format(time.RFC3339Nano))}
+	p := place{
+		rollout: spanID("rollout", subject, tr.Chain),
+		span:    spanID("transition", subject, tr.Sequence, tr.Time.UTC().Format(time.RFC3339Nano)),
+	}
 	if p.pipeline = parse(given(tr)); p.pipeline.IsValid() {
 		p.trace, p.flags = p.pipeline.TraceID(), p.pipeline.TraceFlags()&trace.FlagsSampled
 	} else {
 		sum := hash("trace", subject, tr.Chain)
 		copy(p.trace[:], sum[:])
-		if t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: context.Background(),
-			TraceID: p.trace}).Decision == sdktrace.RecordAndSample {
+		if t.sampler.ShouldSample(sdktrace.SamplingParameters{
+			ParentContext: context.Background(),
+			TraceID:       p.trace,
+		}).Decision == sdktrace.RecordAndSample {
 			p.flags = trace.FlagsSampled
 		}
 	}
@@ -101,7 +106,8 @@ func (t *Tracer) Mark(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transiti
 
 // Journaled implements ledger.Tracer. The transitions are those that Mark has not changed.
 func (t *Tracer) Journaled(subject v1alpha1.CDEventSubjectSpec, history []v1alpha1.PastTransition,
-	all []lifecycle.Transition) {
+	all []lifecycle.Transition,
+) {
 	for _, tr := range all {
 		if tr.Reason == lifecycle.ReasonReplay {
 			continue // nothing happened
@@ -115,7 +121,8 @@ func (t *Tracer) Journaled(subject v1alpha1.CDEventSubjectSpec, history []v1alph
 
 // step makes the span of one transition, and those of the rollout that begins or ends with it.
 func (t *Tracer) step(subject v1alpha1.CDEventSubjectSpec, p place, before []v1alpha1.PastTransition,
-	tr lifecycle.Transition) {
+	tr lifecycle.Transition,
+) {
 	first, from := tr.Time, tr.Time
 	if len(before) > 0 {
 		first, from = before[0].Time.Time, before[len(before)-1].Time.Time
@@ -147,7 +154,8 @@ func (t *Tracer) step(subject v1alpha1.CDEventSubjectSpec, p place, before []v1a
 
 // span makes one span.
 func (t *Tracer) span(ctx context.Context, id trace.SpanID, name string, from, to time.Time,
-	subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) {
+	subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition,
+) {
 	_, s := t.tracer.Start(withSpan(ctx, id), name, trace.WithTimestamp(from),
 		trace.WithAttributes(attributes(subject, tr)...))
 	if why := failure(tr); why != "" && name != "build" {

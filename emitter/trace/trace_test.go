@@ -22,8 +22,10 @@ import (
 
 var (
 	noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	cart = v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop",
-		Name: "cart", UID: "u1"}
+	cart = v1alpha1.CDEventSubjectSpec{
+		APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop",
+		Name: "cart", UID: "u1",
+	}
 )
 
 const pipeline = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -34,16 +36,22 @@ func rollout(withdrawn bool, annotations map[string]string) []lifecycle.Transiti
 	old, canary := &lifecycle.Revision{Name: "cart-1"}, &lifecycle.Revision{Name: "cart-2", Annotations: annotations}
 	all := []lifecycle.Transition{
 		{Sequence: 7, Time: at(0), Type: lifecycle.RevisionReady, Revision: canary},
-		{Sequence: 8, Time: at(1), Type: lifecycle.TrafficShifted, Revision: canary, Previous: old,
-			Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}},
-		{Sequence: 9, Time: at(5), Type: lifecycle.Judged, Revision: canary, Previous: old,
-			Verdict: &lifecycle.Verdict{Gate: "cart-gate", Verdict: "Pass", Started: at(1), Completed: at(5)}},
+		{
+			Sequence: 8, Time: at(1), Type: lifecycle.TrafficShifted, Revision: canary, Previous: old,
+			Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}},
+		},
+		{
+			Sequence: 9, Time: at(5), Type: lifecycle.Judged, Revision: canary, Previous: old,
+			Verdict: &lifecycle.Verdict{Gate: "cart-gate", Verdict: "Pass", Started: at(1), Completed: at(5)},
+		},
 		{Sequence: 10, Time: at(6), Type: lifecycle.Upgraded, Revision: canary, Previous: old},
 	}
 	if withdrawn {
 		all[2].Verdict.Verdict, all[2].Verdict.Reasons = "Fail", []string{"Harmful"}
-		all[3] = lifecycle.Transition{Sequence: 10, Time: at(6), Type: lifecycle.RolledBack,
-			Reason: lifecycle.ReasonWithdrawn, Revision: old, Previous: canary}
+		all[3] = lifecycle.Transition{
+			Sequence: 10, Time: at(6), Type: lifecycle.RolledBack,
+			Reason: lifecycle.ReasonWithdrawn, Revision: old, Previous: canary,
+		}
 	}
 	for i := range all {
 		all[i].Chain = 7
@@ -52,11 +60,15 @@ func rollout(withdrawn bool, annotations map[string]string) []lifecycle.Transiti
 }
 
 func past(all []lifecycle.Transition) []v1alpha1.PastTransition {
-	out := []v1alpha1.PastTransition{{Sequence: 1, Time: metav1.NewMicroTime(noon.Add(-time.Hour)),
-		Type: string(lifecycle.Deployed), Chain: 1}}
+	out := []v1alpha1.PastTransition{{
+		Sequence: 1, Time: metav1.NewMicroTime(noon.Add(-time.Hour)),
+		Type: string(lifecycle.Deployed), Chain: 1,
+	}}
 	for _, tr := range all {
-		out = append(out, v1alpha1.PastTransition{Sequence: tr.Sequence, Time: metav1.NewMicroTime(tr.Time),
-			Type: string(tr.Type), Chain: tr.Chain})
+		out = append(out, v1alpha1.PastTransition{
+			Sequence: tr.Sequence, Time: metav1.NewMicroTime(tr.Time),
+			Type: string(tr.Type), Chain: tr.Chain,
+		})
 	}
 	return out
 }
@@ -88,8 +100,10 @@ func TestOneTraceForEachRollout(t *testing.T) {
 	r := newReceiver(t)
 	marked := play(t, r.config(1), rollout(false, nil))
 	spans := r.spans()
-	want := []string{"gate cart-gate", "knative-revision.ready", "rollout of cart-2", "service.upgraded",
-		"traffic shifted: 90 % cart-1, 10 % cart-2"}
+	want := []string{
+		"gate cart-gate", "knative-revision.ready", "rollout of cart-2", "service.upgraded",
+		"traffic shifted: 90 % cart-1, 10 % cart-2",
+	}
 	if got := slices.Sorted(maps.Keys(spans)); !slices.Equal(slices.DeleteFunc(got,
 		func(s string) bool { return s == "send to shop/releases" }), want) {
 		t.Fatalf("%q", got)
@@ -128,8 +142,10 @@ func TestOneTraceForEachRollout(t *testing.T) {
 
 func cdeventsTraceParent(t *testing.T, tr lifecycle.Transition) string {
 	t.Helper()
-	e, err := cdevents.Render(v1alpha1.Profile{SpecVersion: "0.5", Source: "https://cluster.example.com",
-		Environment: v1alpha1.Environment{ID: "e"}}, cart, tr)
+	e, err := cdevents.Render(v1alpha1.Profile{
+		SpecVersion: "0.5", Source: "https://cluster.example.com",
+		Environment: v1alpha1.Environment{ID: "e"},
+	}, cart, tr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +156,10 @@ func cdeventsTraceParent(t *testing.T, tr lifecycle.Transition) string {
 func TestJoinedToThePipeline(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
-	given := map[string]string{cdevents.AnnotationTraceParent: pipeline,
-		dora.AnnotationPipelineStarted: "2026-03-04T11:50:00Z"}
+	given := map[string]string{
+		cdevents.AnnotationTraceParent: pipeline,
+		dora.AnnotationPipelineStarted: "2026-03-04T11:50:00Z",
+	}
 	all := rollout(true, given)
 	marked := play(t, r.config(1), all)
 	if all[0].Revision.Annotations[cdevents.AnnotationTraceParent] != pipeline {
@@ -219,8 +237,10 @@ func TestPlaceholdersAreNoStartOfAPipeline(t *testing.T) {
 	t.Parallel()
 	for _, placeholder := range []string{"0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z"} {
 		r := newReceiver(t)
-		play(t, r.config(1), rollout(true, map[string]string{cdevents.AnnotationTraceParent: pipeline,
-			dora.AnnotationPipelineStarted: placeholder}))
+		play(t, r.config(1), rollout(true, map[string]string{
+			cdevents.AnnotationTraceParent: pipeline,
+			dora.AnnotationPipelineStarted: placeholder,
+		}))
 		for name, all := range r.spans() {
 			for _, s := range all {
 				if at := nanos(s.StartTimeUnixNano); at.Year() != 2026 {

@@ -51,12 +51,16 @@ func TestEndpointsAreWatched(t *testing.T) {
 	write := func(addresses ...string) {
 		t.Helper()
 		slice := &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: kubernetesService,
-				Labels: map[string]string{discoveryv1.LabelServiceName: kubernetesService}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   kubernetesService,
+				Labels: map[string]string{discoveryv1.LabelServiceName: kubernetesService},
+			},
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Endpoints:   []discoveryv1.Endpoint{{Addresses: addresses}},
-			Ports: []discoveryv1.EndpointPort{{Name: ptr.String("https"), Port: ptr.Int32(6443)},
-				{Name: ptr.String("any")}},
+			Ports: []discoveryv1.EndpointPort{
+				{Name: ptr.String("https"), Port: ptr.Int32(6443)},
+				{Name: ptr.String("any")},
+			},
 		}
 		// The API server may have created its own already.
 		_ = own.Delete(ctx, kubernetesService, metav1.DeleteOptions{})
@@ -129,8 +133,10 @@ func TestAudiencesOfTheAPIServer(t *testing.T) {
 		config rest.Config
 		want   []string
 	}{
-		"file": {rest.Config{BearerTokenFile: file, BearerToken: "other"},
-			[]string{"https://kubernetes.default.svc", "api"}},
+		"file": {
+			rest.Config{BearerTokenFile: file, BearerToken: "other"},
+			[]string{"https://kubernetes.default.svc", "api"},
+		},
 		"one":      {rest.Config{BearerToken: token(`{"aud":"api"}`)}, []string{"api"}},
 		"none":     {rest.Config{BearerToken: token(`{}`)}, nil},
 		"no token": {rest.Config{}, nil},

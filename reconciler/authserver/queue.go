@@ -36,8 +36,10 @@ func (q *reviewQueue) enter(ctx context.Context, address string) (done func(), e
 	q.mu.Lock()
 	if q.pending[address] >= perAddress {
 		q.mu.Unlock()
-		return nil, &RefusedError{http.StatusTooManyRequests,
-			"too many tokens from this address are being reviewed; try again"}
+		return nil, &RefusedError{
+			http.StatusTooManyRequests,
+			"too many tokens from this address are being reviewed; try again",
+		}
 	}
 	q.pending[address]++
 	q.mu.Unlock()

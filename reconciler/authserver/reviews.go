@@ -54,7 +54,8 @@ func NewReviews(known, unknown kubernetes.Interface, audience, howTo string, mos
 // more about its user, returns no error. An error is a *RefusedError, or explains why the
 // API server could not be asked.
 func (v *Reviews) Review(r *http.Request, token string,
-	accept func(context.Context, kubernetes.Interface, authenticationv1.UserInfo) error) error {
+	accept func(context.Context, kubernetes.Interface, authenticationv1.UserInfo) error,
+) error {
 	ctx, cancel := context.WithTimeout(r.Context(), ReviewWithin)
 	defer cancel()
 	digest, kube := DigestOf(token), v.known

@@ -61,8 +61,10 @@ func mount(t *testing.T, dir string) *tls.Config {
 
 func get(t *testing.T, url string, config *tls.Config) (int, error) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
-		Timeout: 5 * time.Second}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		Timeout:   5 * time.Second,
+	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)

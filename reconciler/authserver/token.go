@@ -38,7 +38,8 @@ func Token(r *http.Request) string {
 // authenticate returns whose token this is, if it was created for the audience. The error is a
 // *RefusedError, or explains why the API server could not be asked.
 func authenticate(ctx context.Context, kube kubernetes.Interface, token, audience string) (authenticationv1.UserInfo,
-	error) {
+	error,
+) {
 	review, err := kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}},
 	}, metav1.CreateOptions{})
@@ -48,8 +49,10 @@ func authenticate(ctx context.Context, kube kubernetes.Interface, token, audienc
 	// An authenticator without support for audiences returns none, and has validated the
 	// token for the API server's own audience.
 	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, audience) {
-		return authenticationv1.UserInfo{}, &RefusedError{http.StatusUnauthorized,
-			"the token is not valid, or not created for audience " + audience}
+		return authenticationv1.UserInfo{}, &RefusedError{
+			http.StatusUnauthorized,
+			"the token is not valid, or not created for audience " + audience,
+		}
 	}
 	return review.Status.User, nil
 }

@@ -111,8 +111,10 @@ func newScene(t *testing.T) *scene {
 	for i, name := range []string{"stable", "canary", "impostor", "plain", "leaving"} {
 		p := s.pod(name)
 		p.Generation, p.Revision = int64(i+1), fmt.Sprintf("cart-%05d", i+1)
-		p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart",
-			v1alpha1.AnnotationPlacement: "enforce"}
+		p.Annotations = map[string]string{
+			v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart",
+			v1alpha1.AnnotationPlacement: "enforce",
+		}
 		if name == "plain" {
 			p.Annotations, p.ServiceUID = nil, "uid-of-one-without-a-plan"
 		}
@@ -136,8 +138,10 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(server.Close)
 	s.at = server.URL
 	s.layout = canary.Layout{
-		UID: "uid-cart", Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"},
-			Shards: 10, Placement: v1alpha1.PlacementEnforce},
+		UID: "uid-cart", Declared: v1alpha1.Stateful{
+			Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"},
+			Shards: 10, Placement: v1alpha1.PlacementEnforce,
+		},
 		Members: []canary.LayoutMember{
 			{Address: "pekko://cart@10.0.0.1:7355", Pod: "stable", Revision: "cart-00001", Status: "Up"},
 			{Address: "pekko://cart@10.0.0.2:7355", Pod: "canary", Revision: "cart-00002", Status: "Up"},
@@ -154,8 +158,10 @@ func (s *scene) pod(name string) *pods.Pod {
 	must(s.T, err)
 	p, err := s.kube.CoreV1().Pods(namespace).Create(s.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{ServiceAccountName: name,
-			Containers: []corev1.Container{{Name: "user-container", Image: "none"}}},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: name,
+			Containers:         []corev1.Container{{Name: "user-container", Image: "none"}},
+		},
 	}, metav1.CreateOptions{})
 	must(s.T, err)
 	return &pods.Pod{Namespace: namespace, Name: name, UID: p.UID, Service: "cart", ServiceUID: "uid-cart"}
@@ -168,8 +174,10 @@ func (s *scene) token(account, pod, audience string) string {
 	if pod != "" {
 		p, err := s.kube.CoreV1().Pods(namespace).Get(s.Context(), pod, metav1.GetOptions{})
 		must(s.T, err)
-		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod,
-			UID: p.UID}
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{
+			Kind: "Pod", APIVersion: "v1", Name: pod,
+			UID: p.UID,
+		}
 	}
 	answer, err := s.kube.CoreV1().ServiceAccounts(namespace).CreateToken(s.Context(), account, request,
 		metav1.CreateOptions{})
@@ -212,8 +220,10 @@ func (s *scene) plan(p *cluster.Placer) *canary.Placement {
 // place makes a plan with a percentage for the canary, and waits until it is served.
 func (s *scene) place(percent int64) {
 	s.Helper()
-	s.shares = []lifecycle.Share{{Revision: "cart-00001", Percent: 100 - percent},
-		{Revision: "cart-00002", Percent: percent}}
+	s.shares = []lifecycle.Share{
+		{Revision: "cart-00001", Percent: 100 - percent},
+		{Revision: "cart-00002", Percent: percent},
+	}
 	s.plan(s.placer)
 }
 

@@ -40,8 +40,10 @@ func NewInstruments() (*Instruments, error) {
 		name, says string
 	}{
 		{&i.polls, "cdevents_cluster_polls", "Polls of stateful clusters, by outcome (complete, partial, unanswered, failed)."},
-		{&i.refused, "cdevents_cluster_pods_refused",
-			"Pods that have the labels of a Service but do not belong to it, and are not polled."},
+		{
+			&i.refused, "cdevents_cluster_pods_refused",
+			"Pods that have the labels of a Service but do not belong to it, and are not polled.",
+		},
 	} {
 		var err error
 		if *c.to, err = meter.Int64Counter(c.name, metric.WithDescription(c.says)); err != nil {

@@ -116,15 +116,23 @@ func TestInvalidResponses(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+target.String()+"/cluster/members", http.StatusFound)
 		}, "302"},
-		"not JSON": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
-			"the response is not valid"},
-		"the wrong type": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) },
-			"the response is not valid"},
-		"a large response": {func(w http.ResponseWriter, _ *http.Request) { flood(w, `{"selfNode":"`, "0123456789abcdef") },
-			"larger than"},
+		"not JSON": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+			"the response is not valid",
+		},
+		"the wrong type": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) },
+			"the response is not valid",
+		},
+		"a large response": {
+			func(w http.ResponseWriter, _ *http.Request) { flood(w, `{"selfNode":"`, "0123456789abcdef") },
+			"larger than",
+		},
 		"no route": {http.NotFound, "404"},
-		"truncated JSON": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":[`)) },
-			"unexpected end"},
+		"truncated JSON": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":[`)) },
+			"unexpected end",
+		},
 	} {
 		_, err := NewManagement().Members(t.Context(), node(t, c.answer))
 		if err == nil || !strings.Contains(err.Error(), c.says) {

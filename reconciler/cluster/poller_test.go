@@ -42,8 +42,10 @@ type bench struct {
 }
 
 func newBench() *bench {
-	b := &bench{leads: true, sequence: 7, polls: map[string]int{},
-		services: map[types.NamespacedName]service.Declared{cart: {UID: "uid-cart", Stateful: true}}}
+	b := &bench{
+		leads: true, sequence: 7, polls: map[string]int{},
+		services: map[types.NamespacedName]service.Declared{cart: {UID: "uid-cart", Stateful: true}},
+	}
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2"} {
 		b.pods = append(b.pods, &pods.Pod{
 			Namespace: "shop", Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Ready: true, Service: "cart",
@@ -180,8 +182,10 @@ func TestSkippedPods(t *testing.T) {
 		"pods of another owner": {func(b *bench) { b.owned = &pods.RefusedError{Why: "is not"} }, "unanswered", true},
 		"owner lookup fails":    {func(b *bench) { b.owned = errors.New("no answer") }, "failed", false},
 		"another Service":       {func(b *bench) { b.pods[0].ServiceUID, b.pods[1].ServiceUID = "x", "x" }, "complete", true},
-		"nothing declared": {func(b *bench) { b.pods[0].Annotations, b.pods[1].Annotations = nil, nil }, "complete",
-			true},
+		"nothing declared": {
+			func(b *bench) { b.pods[0].Annotations, b.pods[1].Annotations = nil, nil }, "complete",
+			true,
+		},
 		"no management port": {func(b *bench) { custom(b.pods[0]); custom(b.pods[1]) }, "complete", true},
 	} {
 		b := newBench()
@@ -295,8 +299,10 @@ func TestEveryPodIsAskedForThePlannedTypes(t *testing.T) {
 		old, latest := b.pods[0], b.pods[1]
 		old.Generation, latest.Generation = 1, 2
 		old.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart"}
-		latest.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko",
-			v1alpha1.AnnotationEntityTypes: "Cart,Till"}
+		latest.Annotations = map[string]string{
+			v1alpha1.AnnotationRuntime:     "pekko",
+			v1alpha1.AnnotationEntityTypes: "Cart,Till",
+		}
 		if mode != "" {
 			latest.Annotations[v1alpha1.AnnotationPlacement] = mode
 		}

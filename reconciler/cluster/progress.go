@@ -71,7 +71,8 @@ func (m *Metrics) keep() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.clusters, func(key types.NamespacedName,
-		_ *cluster.Progress) bool {
+		_ *cluster.Progress,
+	) bool {
 		return !m.leader.IsLeaderFor(key)
 	})
 }

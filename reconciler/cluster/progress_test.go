@@ -88,8 +88,10 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 			p.Required["cart-00002"] != 5 {
 			t.Errorf("got %+v, want %d pending and %d moves", p, pending, moves)
 		}
-		if split := []lifecycle.Share{{Revision: "cart-00001", Percent: 95},
-			{Revision: "cart-00002", Percent: 5}}; !slices.Equal(p.Split, split) {
+		if split := []lifecycle.Share{
+			{Revision: "cart-00001", Percent: 95},
+			{Revision: "cart-00002", Percent: 5},
+		}; !slices.Equal(p.Split, split) {
 			t.Errorf("the plan is for %v, want %v", p.Split, split)
 		}
 	}
@@ -138,8 +140,10 @@ func TestAHeldPlanIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, free := range []bool{false, true} {
 		l := twoRevisions(100)
-		l.Members = append(l.Members, cluster.LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "third",
-			Revision: "cart-00002", Status: "Joining"})
+		l.Members = append(l.Members, cluster.LayoutMember{
+			Address: "pekko://cart@10.0.0.3:7355", Pod: "third",
+			Revision: "cart-00002", Status: "Joining",
+		})
 		if free {
 			delete(l.Owners["Cart"], "0")
 			l.Owners["Cart"]["north"] = l.Members[0].Address
@@ -161,8 +165,10 @@ func TestAShardThatIsNoNumberIsNamedOnce(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	m := NewMetrics(always)
 	l := twoRevisions(100)
-	for _, owned := range []map[string]string{{"0": l.Members[0].Address, "north": l.Members[0].Address},
-		{"0": l.Members[0].Address}} {
+	for _, owned := range []map[string]string{
+		{"0": l.Members[0].Address, "north": l.Members[0].Address},
+		{"0": l.Members[0].Address},
+	} {
 		l.Owners["Cart"] = owned
 		next, err := cluster.Plan(l, split(100), nil, nil)
 		if err != nil {

@@ -127,10 +127,14 @@ func hasty() lifecycle.Rules {
 
 // toldHastily is what is announced of incidents with these limits.
 var toldHastily = map[string][]string{
-	"stuck": {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created",
-		"IncidentResolved environment-not-created"},
-	"class-missing": {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "EnvironmentCreated",
-		"IncidentResolved environment-not-created"},
+	"stuck": {
+		"ClusterAPIClusterCreated", "IncidentDetected environment-not-created",
+		"IncidentResolved environment-not-created",
+	},
+	"class-missing": {
+		"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "EnvironmentCreated",
+		"IncidentResolved environment-not-created",
+	},
 	"stalled":     {"IncidentDetected environment-degraded", "IncidentResolved environment-degraded"},
 	"unreachable": {"IncidentDetected environment-outage", "IncidentResolved environment-outage"},
 	"scaled":      nil,
@@ -175,28 +179,42 @@ func TestCapturedStories(t *testing.T) {
 // toldOfCrossplane is what is announced in each story of Crossplane, apart from the wait for what is beneath. Changes
 // that follow each other within seconds are one modification.
 var toldOfCrossplane = map[string][]string{
-	"claim": {"CrossplaneClusterCreated", "EnvironmentCreated",
-		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted"},
-	"namespaced": {"CrossplaneClusterCreated", "EnvironmentCreated",
-		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted"},
-	"cluster-scoped": {"CrossplaneClusterCreated", "EnvironmentCreated",
-		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted"},
+	"claim": {
+		"CrossplaneClusterCreated", "EnvironmentCreated",
+		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted",
+	},
+	"namespaced": {
+		"CrossplaneClusterCreated", "EnvironmentCreated",
+		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted",
+	},
+	"cluster-scoped": {
+		"CrossplaneClusterCreated", "EnvironmentCreated",
+		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted",
+	},
 	"managed": {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
-	"claim-trouble": {"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage",
-		"IncidentResolved environment-outage", "EnvironmentDeleted"},
-	"namespaced-trouble": {"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage",
-		"IncidentResolved environment-outage", "EnvironmentDeleted"},
+	"claim-trouble": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage",
+		"IncidentResolved environment-outage", "EnvironmentDeleted",
+	},
+	"namespaced-trouble": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage",
+		"IncidentResolved environment-outage", "EnvironmentDeleted",
+	},
 	// A claim does not show that its composite is not Synced.
 	"claim-broken": {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
-	"namespaced-broken": {"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-degraded",
-		"IncidentResolved environment-degraded", "EnvironmentDeleted"},
+	"namespaced-broken": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-degraded",
+		"IncidentResolved environment-degraded", "EnvironmentDeleted",
+	},
 	// Deleted before the upgrade was in place for long enough.
 	"claim-paused":      {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
 	"namespaced-paused": {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
 	"never-ready":       {"CrossplaneClusterCreated"},
 	"no-composition":    {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
-	"recreated": {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted",
-		"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
+	"recreated": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted",
+		"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted",
+	},
 	// Nothing is deleted with the object.
 	"orphan":         {"CrossplaneClusterCreated", "EnvironmentCreated"},
 	"without-delete": {"CrossplaneClusterCreated"},

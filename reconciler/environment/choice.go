@@ -94,7 +94,8 @@ type resolution struct {
 // resolve returns what a definition defines, in the version that the API server prefers. It asks for each group at most
 // once.
 func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition, groups map[string]group) (resolution,
-	error) {
+	error,
+) {
 	if r, ok := w.resolved[name]; ok && r.version == d.Version && w.Now().Sub(r.at) < resolvedFor {
 		return r, nil
 	}

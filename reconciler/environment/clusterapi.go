@@ -133,7 +133,8 @@ func settled(generation int64, ready condition, all map[string]condition, topolo
 
 // clusterTrouble reads what is wrong. Available alone is False for a while whenever workers are scaled.
 func clusterTrouble(all map[string]condition, ready, topology condition) (map[lifecycle.Incident]*lifecycle.Trouble,
-	[]lifecycle.Incident) {
+	[]lifecycle.Incident,
+) {
 	trouble, unsure := map[lifecycle.Incident]*lifecycle.Trouble{}, []lifecycle.Incident(nil)
 	controlPlane, probe := all[conditionControlPlane], all[conditionProbe]
 	switch {

@@ -65,8 +65,10 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	plane := controlplane.Start(t)
 	cfg := plane.Config()
-	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journal.Record{}, ns: "fleet",
-		rules: lifecycle.DefaultRules}
+	s := &stage{
+		T: t, ctx: t.Context(), plane: plane, events: &journal.Record{}, ns: "fleet",
+		rules: lifecycle.DefaultRules,
+	}
 	s.definitions, s.objects, s.kube = apiextensions.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg),
 		kubernetes.NewForConfigOrDie(cfg)
 	var err error
@@ -136,8 +138,10 @@ func (s *stage) allow() {
 	s.Helper()
 	_, err := s.kube.RbacV1().ClusterRoles().Create(s.ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "environments"},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"},
-			Verbs: []string{"get", "list", "watch"}}},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"*"}, Resources: []string{"*"},
+			Verbs: []string{"get", "list", "watch"},
+		}},
 	}, metav1.CreateOptions{})
 	must(s.T, err)
 	_, err = s.kube.RbacV1().ClusterRoleBindings().Create(s.ctx, &rbacv1.ClusterRoleBinding{
@@ -158,12 +162,16 @@ func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVers
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural,
-				Singular: strings.ToLower(kind)},
+			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind: kind, Plural: plural,
+				Singular: strings.ToLower(kind),
+			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
-					XPreserveUnknownFields: &preserve}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type:                   "object",
+					XPreserveUnknownFields: &preserve,
+				}},
 			}},
 		},
 	}
@@ -182,8 +190,10 @@ func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVers
 
 func (s *stage) create(gvr schema.GroupVersionResource, kind, name string, more map[string]any) {
 	s.Helper()
-	o := map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"size": "small"}}
+	o := map[string]any{
+		"apiVersion": gvr.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"size": "small"},
+	}
 	for k, v := range more {
 		o[k] = v
 	}
@@ -198,7 +208,8 @@ func (s *stage) create(gvr schema.GroupVersionResource, kind, name string, more 
 }
 
 func (s *stage) edit(gvr schema.GroupVersionResource, name string, change func(o map[string]any),
-	subresources ...string) {
+	subresources ...string,
+) {
 	s.Helper()
 	s.until("the object is changed", func() bool {
 		o, err := s.objects.Resource(gvr).Namespace(s.ns).Get(s.ctx, name, metav1.GetOptions{})
@@ -220,10 +231,14 @@ func (s *stage) ready(gvr schema.GroupVersionResource, name string) {
 	s.edit(gvr, name, func(o map[string]any) {
 		generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
 		o["status"] = map[string]any{"conditions": []any{
-			map[string]any{"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": generation,
-				"lastTransitionTime": "2026-11-01T00:00:00Z"},
-			map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation,
-				"lastTransitionTime": "2026-11-01T00:00:00Z"},
+			map[string]any{
+				"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": generation,
+				"lastTransitionTime": "2026-11-01T00:00:00Z",
+			},
+			map[string]any{
+				"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation,
+				"lastTransitionTime": "2026-11-01T00:00:00Z",
+			},
 		}}
 	}, "status")
 }
@@ -334,8 +349,10 @@ func (s *stage) controlled(name string) {
 			return false
 		}
 		yes := true
-		crd.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apiextensions.crossplane.io/v1",
-			Kind: "CompositeResourceDefinition", Name: name, UID: "x", Controller: &yes}}
+		crd.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "apiextensions.crossplane.io/v1",
+			Kind:       "CompositeResourceDefinition", Name: name, UID: "x", Controller: &yes,
+		}}
 		_, err = s.definitions.ApiextensionsV1().CustomResourceDefinitions().Update(s.ctx, crd, metav1.UpdateOptions{})
 		return err == nil
 	})

@@ -171,8 +171,10 @@ func (o object) resources() []lifecycle.ResourceRef {
 	}
 	var out []lifecycle.ResourceRef
 	for _, m := range list {
-		ref := lifecycle.ResourceRef{APIVersion: str(m["apiVersion"]), Kind: str(m["kind"]), Namespace: str(m["namespace"]),
-			Name: str(m["name"])}
+		ref := lifecycle.ResourceRef{
+			APIVersion: str(m["apiVersion"]), Kind: str(m["kind"]), Namespace: str(m["namespace"]),
+			Name: str(m["name"]),
+		}
 		if own := o.GetNamespace(); own != "" {
 			ref.Namespace = own // it cannot consist of others', and must not find out whether they exist
 		}
@@ -185,8 +187,10 @@ func (o object) resources() []lifecycle.ResourceRef {
 
 // compositeOfClaim names the composite that a claim is bound to.
 func (o object) compositeOfClaim() *lifecycle.ResourceRef {
-	ref := lifecycle.ResourceRef{APIVersion: o.text("spec.resourceRef.apiVersion"), Kind: o.text("spec.resourceRef.kind"),
-		Name: o.text("spec.resourceRef.name")}
+	ref := lifecycle.ResourceRef{
+		APIVersion: o.text("spec.resourceRef.apiVersion"), Kind: o.text("spec.resourceRef.kind"),
+		Name: o.text("spec.resourceRef.name"),
+	}
 	if !valid(ref) {
 		return nil
 	}
@@ -195,8 +199,10 @@ func (o object) compositeOfClaim() *lifecycle.ResourceRef {
 
 // claim names the claim that a composite is bound to.
 func (o object) claim() types.NamespacedName {
-	return types.NamespacedName{Namespace: str(o.at("spec", "claimRef", "namespace")),
-		Name: str(o.at("spec", "claimRef", "name"))}
+	return types.NamespacedName{
+		Namespace: str(o.at("spec", "claimRef", "namespace")),
+		Name:      str(o.at("spec", "claimRef", "name")),
+	}
 }
 
 // valid reports whether an object may be read that another one names. Users choose the name: Secrets are never read,

@@ -22,15 +22,18 @@ import (
 func TestEndDoesNotWaitForeverForWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
 	now := time.Now()
 	k := NewKind(Options{
-		Shared: observer.Shared{Options: observer.Options{Now: func() time.Time { return now }},
-			Metadata: metadata.NewForConfigOrDie(config)},
+		Shared: observer.Shared{
+			Options:  observer.Options{Now: func() time.Time { return now }},
+			Metadata: metadata.NewForConfigOrDie(config),
+		},
 		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Settings: defaults{},
 	}, schema.GroupKind{}, Target{})
 	m := memory{kind: k, EnvironmentMemory: lifecycle.EnvironmentMemory{
@@ -61,8 +64,10 @@ func TestWhatAnObjectMayName(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
 		"metadata": map[string]any{"namespace": "mine", "name": "c"},
-		"spec": map[string]any{"controlPlaneRef": secret, "resourceRef": secret,
-			"resourceRefs": []any{secret, elsewhere, climbing}},
+		"spec": map[string]any{
+			"controlPlaneRef": secret, "resourceRef": secret,
+			"resourceRefs": []any{secret, elsewhere, climbing},
+		},
 	}}
 	o := object{u}
 	if ref := o.controlPlane(); ref != nil {

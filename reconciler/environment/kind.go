@@ -203,7 +203,8 @@ const (
 // soon it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The
 // environment's own events do not wait for it.
 func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecycle.EnvironmentMemory, v value,
-	version string) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
+	version string,
+) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
 	s = v.Facts
 	s.Version, s.Excluded = version, k.excluded(v)
 	if s.Excluded || m.Removed {

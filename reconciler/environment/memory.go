@@ -93,8 +93,10 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 				}
 				m.EnvironmentMemory.Waits[waitBeneath] = now
 			}
-			return observer.Result{Memory: m, Wait: true,
-				Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath])))}, nil
+			return observer.Result{
+				Memory: m, Wait: true,
+				Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath]))),
+			}, nil
 		}
 		if s.BeneathReason = beneath(orphaned, left, unreadable); s.BeneathReason != "" {
 			s.Beneath = lifecycle.BeneathUnknown

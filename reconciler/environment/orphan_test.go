@@ -60,8 +60,10 @@ func TestOrphanedClusterIsNotDeleted(t *testing.T) {
 		"all is deleted":                     {rid, rid, true, ""},
 		"all is kept by deletion policy":     {orphan, orphan, false, ""},
 		"all is kept by management policies": {without, without, false, ""},
-		"the cluster is kept": {orphan, rid, true,
-			"1 of its resources were to be kept, such as Cluster prod-x1-eks"},
+		"the cluster is kept": {
+			orphan, rid, true,
+			"1 of its resources were to be kept, such as Cluster prod-x1-eks",
+		},
 		"the role is kept": {rid, without, true, "such as Role prod-x1-role"},
 		"the cluster is kept, and the role belongs to others": {orphan, observe, false, ""},
 		"the role belongs to others":                          {rid, observe, true, ""},

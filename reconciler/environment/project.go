@@ -95,10 +95,14 @@ func (p projector) transform(obj any) (any, error) {
 		return obj, nil
 	}
 	return &stored{
-		ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
-			ResourceVersion: u.GetResourceVersion()},
-		part: observer.Part{Name: partObject, Version: u.GetResourceVersion(), Root: true, Owner: u.GetUID(),
-			Value: p.project(u)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
+			ResourceVersion: u.GetResourceVersion(),
+		},
+		part: observer.Part{
+			Name: partObject, Version: u.GetResourceVersion(), Root: true, Owner: u.GetUID(),
+			Value: p.project(u),
+		},
 	}, nil
 }
 

@@ -34,8 +34,10 @@ type reader struct {
 }
 
 func newReader(o Options) *reader {
-	return &reader{discovery: o.Discovery, dynamic: o.Dynamic, metadata: o.Metadata, now: o.Now,
-		places: map[string]located{}}
+	return &reader{
+		discovery: o.Discovery, dynamic: o.Dynamic, metadata: o.Metadata, now: o.Now,
+		places: map[string]located{},
+	}
 }
 
 // forbidden reports whether the API server refuses to show something, for good as far as we can tell.
@@ -90,7 +92,8 @@ func (r *reader) version(ctx context.Context, ref lifecycle.ResourceRef) (versio
 // composed returns the composite of a claim, and what it is made of, as far as they can be read. A composite that
 // does not name the claim belongs to another one, whatever the claim says: Crossplane writes both references.
 func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef,
-	claim types.NamespacedName) (all []lifecycle.ResourceRef, known bool) {
+	claim types.NamespacedName,
+) (all []lifecycle.ResourceRef, known bool) {
 	u, err := r.get(ctx, composite)
 	if err != nil && !forbidden(err) {
 		logging.FromContext(ctx).Warnw("Could not read the composite of a claim; trying again", "error", err)
@@ -110,7 +113,8 @@ func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef,
 // Again reads all objects; the fate of one that is gone or cannot be read stays as it was. Known is false if one may
 // be read later.
 func (r *reader) fates(ctx context.Context, resources, known []lifecycle.ResourceRef,
-	again bool) (out []lifecycle.ResourceRef, complete bool) {
+	again bool,
+) (out []lifecycle.ResourceRef, complete bool) {
 	out, complete = slices.Clone(resources), true
 	room := lifecycle.MaxResources
 	for i := range out {
@@ -180,7 +184,8 @@ func (r *reader) fate(ctx context.Context, o object, room *int) (lifecycle.Fate,
 // cannot be read now counts as one that exists: whoever names it decides what can be read, and the caller waits only
 // for a while. Those that are to be kept are not asked for.
 func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (left,
-	unreadable *lifecycle.ResourceRef) {
+	unreadable *lifecycle.ResourceRef,
+) {
 	for i, ref := range resources {
 		if ref.Fate == lifecycle.FateOrphaned {
 			continue

@@ -10,10 +10,14 @@ import (
 // Where control planes say which version they must have, and which one runs. Providers of Cluster API agree on the
 // first of each, and some have not always done so: GCPManagedControlPlane, RKE2ControlPlane.
 var (
-	declaredVersion = []string{"spec.version", "spec.controlPlaneVersion", "spec.agentConfig.version",
-		"spec.kubernetesVersion"}
-	runningVersion = []string{"status.version", "status.currentVersion", "status.controlPlaneVersion",
-		"status.kubernetesVersion"}
+	declaredVersion = []string{
+		"spec.version", "spec.controlPlaneVersion", "spec.agentConfig.version",
+		"spec.kubernetesVersion",
+	}
+	runningVersion = []string{
+		"status.version", "status.currentVersion", "status.controlPlaneVersion",
+		"status.kubernetesVersion",
+	}
 )
 
 // runs returns the version that a control plane runs, or a note if it does not say. While it is upgraded, that is not

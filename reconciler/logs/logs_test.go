@@ -44,8 +44,10 @@ func TestNothingIsLoggedWithCredentials(t *testing.T) {
 	if strings.Contains(got, secret) {
 		t.Error(got)
 	}
-	for _, word := range []string{`"count":7`, "hook.example", `"key":"shop/cart"`, `"logger":"sub"`, "refused",
-		`"struct":`, `"with":"https://hook.example?token=REDACTED"`} {
+	for _, word := range []string{
+		`"count":7`, "hook.example", `"key":"shop/cart"`, `"logger":"sub"`, "refused",
+		`"struct":`, `"with":"https://hook.example?token=REDACTED"`,
+	} {
 		if !strings.Contains(got, word) {
 			t.Errorf("%s is missing in %s", word, got)
 		}

@@ -136,8 +136,10 @@ func TestNamespaceLabelsAreBounded(t *testing.T) {
 func TestEnvironmentOfANamespace(t *testing.T) {
 	t.Parallel()
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	for name, labels := range map[string]map[string]string{"named": {delivery.EnvironmentLabel: "blue"},
-		"unnamed": {"stage": "dev"}} {
+	for name, labels := range map[string]map[string]string{
+		"named":   {delivery.EnvironmentLabel: "blue"},
+		"unnamed": {"stage": "dev"},
+	} {
 		if err := store.Add(labelledNamespace(name, labels)); err != nil {
 			t.Fatal(err)
 		}

@@ -67,8 +67,10 @@ func (r *replica) fold() {
 // see reports a Service whose traffic all goes to one Revision.
 func (r *replica) see(version, revision string, ready bool) {
 	r.ob.Update(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
-		Ready: ready, Route: &lifecycle.Route{Effective: true,
-			Traffic: []lifecycle.Share{{Revision: revision, Percent: 100}}},
+		Ready: ready, Route: &lifecycle.Route{
+			Effective: true,
+			Traffic:   []lifecycle.Share{{Revision: revision, Percent: 100}},
+		},
 		Revisions: map[string]lifecycle.Revision{
 			"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true},
 			"cart-2": {Name: "cart-2", Template: "cart-2", Generation: 2, Ready: true},
@@ -174,8 +176,10 @@ func TestMergedUpdatesAreRewound(t *testing.T) {
 			}
 			// Nothing is folded for a while, because writes fail.
 			r.ob.Update(cart, Part{Name: "service", Version: "3", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
-				Ready: true, Route: &lifecycle.Route{Effective: true,
-					Traffic: []lifecycle.Share{{Revision: "cart-3", Percent: 100}}},
+				Ready: true, Route: &lifecycle.Route{
+					Effective: true,
+					Traffic:   []lifecycle.Share{{Revision: "cart-3", Percent: 100}},
+				},
 				Revisions: map[string]lifecycle.Revision{
 					"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true},
 					"cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},

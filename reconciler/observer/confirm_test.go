@@ -26,11 +26,13 @@ func TestOutageIsConfirmedBeforeItIsAnnounced(t *testing.T) {
 		"it lasts":       {func(*plain, func(string, lifecycle.Snapshot)) {}, true},
 		"the watch lags": {func(k *plain, _ func(string, lifecycle.Snapshot)) { k.behind = true }, false},
 		"the API server does not answer": {func(k *plain,
-			_ func(string, lifecycle.Snapshot)) {
+			_ func(string, lifecycle.Snapshot),
+		) {
 			k.unreachable = errors.New("away")
 		}, false},
 		"the process was paused, and reads": {func(_ *plain,
-			see func(string, lifecycle.Snapshot)) {
+			see func(string, lifecycle.Snapshot),
+		) {
 			see("3", lifecycle.Snapshot{Ready: true})
 		}, false},
 	} {

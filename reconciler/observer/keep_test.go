@@ -18,8 +18,10 @@ import (
 func TestStandbyKeepsHistoryAcrossSeveralLeaders(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	router := &asked{}
-	o := New(Options{Kind: &plain{}, Ledger: ledger.New(store.New(), router, router),
-		Now: func() time.Time { return now }})
+	o := New(Options{
+		Kind: &plain{}, Ledger: ledger.New(store.New(), router, router),
+		Now: func() time.Time { return now },
+	})
 	o.Bind(&plain{})
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}

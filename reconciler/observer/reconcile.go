@@ -128,7 +128,8 @@ func (o *Observer) end(f *fold) bool {
 		t.waiting = f.waiting
 		known := f.remembered()
 		maps.DeleteFunc(t.waiting, func(uid types.UID,
-			w map[lifecycle.Wait]time.Time) bool {
+			w map[lifecycle.Wait]time.Time,
+		) bool {
 			return len(w) == 0 || !known[uid]
 		})
 		maps.DeleteFunc(t.unsaved, func(uid string, _ unsaved) bool { return !known[types.UID(uid)] })

@@ -62,10 +62,14 @@ func TestNameRecreatedTenThousandTimes(t *testing.T) {
 		uid := kind.live
 		see(uid, lifecycle.Snapshot{Ready: true})
 		see(uid, lifecycle.Snapshot{Ready: true, Generation: 2}) // not saved
-		see(uid, lifecycle.Snapshot{Generation: 3,
-			Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}}})
-		o.Update(key, Part{Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i,
-			Volatile: true})
+		see(uid, lifecycle.Snapshot{
+			Generation: 3,
+			Trouble:    map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}},
+		})
+		o.Update(key, Part{
+			Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i,
+			Volatile: true,
+		})
 		kind.live = ""
 		see(uid, nil)
 		tr := o.tracks[key]

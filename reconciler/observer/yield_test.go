@@ -29,8 +29,10 @@ func (i *interrupted) Object(p Parts) *Object {
 
 func TestNoTroubleIsKeptIfTheLeadIsLostDuringAFold(t *testing.T) {
 	for _, yields := range []bool{false, true} {
-		router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", created: time.Unix(0, 0),
-			rules: lifecycle.DefaultRules}, during: func() {}}
+		router, kind := &asked{}, &interrupted{plain: plain{
+			live: "uid-x", created: time.Unix(0, 0),
+			rules: lifecycle.DefaultRules,
+		}, during: func() {}}
 		o := New(Options{
 			Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now,
 			Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
@@ -61,8 +63,10 @@ func TestNoTroubleIsKeptIfTheLeadIsLostDuringAFold(t *testing.T) {
 func TestPanicStopsOnlyOneObject(t *testing.T) {
 	router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules}}
 	l := ledger.New(store.New(), router, router)
-	o := New(Options{Kind: kind, Ledger: l, Now: time.Now,
-		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil }})
+	o := New(Options{
+		Kind: kind, Ledger: l, Now: time.Now,
+		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
+	})
 	o.Bind(kind)
 	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		t.Fatal(err)
@@ -90,8 +94,10 @@ func TestPanicStopsOnlyOneObject(t *testing.T) {
 // What comes during a fold is merged before the next one: a write may hang for minutes, and each state of
 // the next fold would have all parts.
 func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
-	router, kind, merged := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules},
-		during: func() {}}, 0
+	router, kind, merged := &asked{}, &interrupted{
+		plain:  plain{live: "uid-x", rules: lifecycle.DefaultRules},
+		during: func() {},
+	}, 0
 	o := New(Options{
 		Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now,
 		Metrics: counter(func(n int) { merged += n }),
@@ -105,8 +111,10 @@ func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
 	key, version := types.NamespacedName{Namespace: "shop", Name: "cart"}, 1
 	see := func(generation int64) {
 		version++
-		o.Update(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: "uid-x",
-			Value: lifecycle.Snapshot{Generation: generation}})
+		o.Update(key, Part{
+			Name: "service", Version: fmt.Sprint(version), Root: true, Owner: "uid-x",
+			Value: lifecycle.Snapshot{Generation: generation},
+		})
 	}
 	see(1)
 	kind.during = func() {

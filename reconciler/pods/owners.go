@@ -174,7 +174,8 @@ func (o *owners) up(ctx context.Context, l link, namespace string, of Owner) (Ow
 }
 
 func (o *owners) get(ctx context.Context, kind schema.GroupVersionResource, namespace string,
-	of Owner) (*metav1.PartialObjectMetadata, error) {
+	of Owner,
+) (*metav1.PartialObjectMetadata, error) {
 	m, err := o.meta.Resource(kind).Namespace(namespace).Get(ctx, of.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -47,20 +47,25 @@ func podOf(service, rev, name string) *corev1.Pod {
 	p.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, Reason: "Evicted", PodIP: "10.0.0.7",
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "user-container", ContainerID: "containerd://a", RestartCount: 2,
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "user-container", ContainerID: "containerd://a", RestartCount: 2,
 			LastTerminationState: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137},
-			}}},
+			},
+		}},
 	}
 	return p
 }
 
 func meta(apiVersion, kind, name string, labels map[string]string,
-	owners []metav1.OwnerReference) *metav1.PartialObjectMetadata {
+	owners []metav1.OwnerReference,
+) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + strings.TrimSuffix(name, "-1")),
-			Labels: labels, OwnerReferences: owners},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, UID: types.UID("uid-" + strings.TrimSuffix(name, "-1")),
+			Labels: labels, OwnerReferences: owners,
+		},
 	}
 }
 
@@ -89,10 +94,14 @@ func TestARevisionIsOfTheServiceThatControlsIt(t *testing.T) {
 	}{
 		"bare":            {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences = nil }, "does not control"},
 		"of another kind": {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].APIVersion = "example.com/v1" }, "does not control"},
-		"not controlled": {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Controller = nil },
-			"does not control"},
-		"of another Service": {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Name = "bank" },
-			"does not control"},
+		"not controlled": {
+			func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Controller = nil },
+			"does not control",
+		},
+		"of another Service": {
+			func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Name = "bank" },
+			"does not control",
+		},
 		"older than its pod is": {func(r *metav1.PartialObjectMetadata) { r.Labels[serving.ConfigurationGenerationLabelKey] = "1" }, "claims generation 2"},
 	} {
 		objects := chain("cart", "cart-00001")
@@ -173,8 +182,10 @@ func TestOwned(t *testing.T) {
 			p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "cart-00001-deployment-1", "u2")
 		}, "has another"},
 		"another Service's label": {func(p *corev1.Pod) { p.Labels[serving.ServiceLabelKey] = "bank" }, "Service bank"},
-		"another Revision": {func(p *corev1.Pod) { p.Labels[serving.RevisionUID] = "u3" },
-			"Revision cart-00001 (UID u3)"},
+		"another Revision": {
+			func(p *corev1.Pod) { p.Labels[serving.RevisionUID] = "u3" },
+			"Revision cart-00001 (UID u3)",
+		},
 	} {
 		pod := podOf("cart", "cart-00001", "a")
 		c.change(pod)

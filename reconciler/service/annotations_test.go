@@ -24,10 +24,14 @@ func TestTruncatedAnnotationsAreOmitted(t *testing.T) {
 	for name, given := range map[string]map[string]string{
 		"a list without links":    {cdevents.AnnotationCommitSHA: sha + "," + strings.Repeat("x", 3000)},
 		"only escaped characters": {cdevents.AnnotationCommitSHA: strings.Repeat("<", 900)},
-		"little room is left": {cdevents.AnnotationBranch: strings.Repeat("b", 2048),
-			cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha},
-		"no room is left": {cdevents.AnnotationBranch: strings.Repeat("b", 2048),
-			cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha},
+		"little room is left": {
+			cdevents.AnnotationBranch:  strings.Repeat("b", 2048),
+			cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha,
+		},
+		"no room is left": {
+			cdevents.AnnotationBranch:  strings.Repeat("b", 2048),
+			cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha,
+		},
 	} {
 		carried := lifecycle.BoundAnnotations(given, cdevents.CarriedAnnotations())
 		size := 0
@@ -70,11 +74,15 @@ func rendered(t *testing.T, ofService, ofRevision map[string]string) string {
 		t.Fatal(err)
 	}
 	rev.Facts.Annotations = ofRevision
-	tr := lifecycle.Transition{Sequence: 1, Time: time.Unix(1e9, 0), Type: lifecycle.Deployed, Revision: &rev.Facts,
-		Annotations: ofService}
+	tr := lifecycle.Transition{
+		Sequence: 1, Time: time.Unix(1e9, 0), Type: lifecycle.Deployed, Revision: &rev.Facts,
+		Annotations: ofService,
+	}
 	out, err := cdevents.Render(
-		v1alpha1.Profile{SpecVersion: cdevents.Version05, Rendering: cdevents.Rendering, Source: "https://example.com",
-			Environment: v1alpha1.Environment{ID: "e"}},
+		v1alpha1.Profile{
+			SpecVersion: cdevents.Version05, Rendering: cdevents.Rendering, Source: "https://example.com",
+			Environment: v1alpha1.Environment{ID: "e"},
+		},
 		v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: "shop", Name: "cart", UID: "u"}, tr,
 	)
 	if err != nil {

@@ -151,10 +151,12 @@ func (s servingController) create(name string) *servingv1.Service {
 	svc, err := s.ServingV1().Services(namespace).Create(s.t.Context(), svc, metav1.CreateOptions{})
 	must(s.t, err)
 	yes := true
-	route := &servingv1.Route{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+	route := &servingv1.Route{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: name, UID: svc.UID, Controller: &yes,
-		}}}}
+		}},
+	}}
 	_, err = s.ServingV1().Routes(namespace).Create(s.t.Context(), route, metav1.CreateOptions{})
 	must(s.t, err)
 	return svc
@@ -172,10 +174,14 @@ func (s servingController) revise(svc *servingv1.Service, generation int) {
 	rev.Spec.Containers = []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry/app:%d", generation)}}
 	rev, err := s.ServingV1().Revisions(namespace).Create(ctx, rev, metav1.CreateOptions{})
 	must(s.t, err)
-	rev.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue,
-		LastTransitionTime: now()}}
-	rev.Status.ContainerStatuses = []servingv1.ContainerStatus{{Name: "app",
-		ImageDigest: fmt.Sprintf("registry/app@sha256:%064d", generation)}}
+	rev.Status.Conditions = duckv1.Conditions{{
+		Type: apis.ConditionReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now(),
+	}}
+	rev.Status.ContainerStatuses = []servingv1.ContainerStatus{{
+		Name:        "app",
+		ImageDigest: fmt.Sprintf("registry/app@sha256:%064d", generation),
+	}}
 	_, err = s.ServingV1().Revisions(namespace).UpdateStatus(ctx, rev, metav1.UpdateOptions{})
 	must(s.t, err)
 }
@@ -201,8 +207,10 @@ func (s servingController) route(name string, generation int) {
 	svc, err := s.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	must(s.t, err)
 	svc.Status.ObservedGeneration = svc.Generation
-	svc.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue,
-		LastTransitionTime: now()}}
+	svc.Status.Conditions = duckv1.Conditions{{
+		Type: apis.ConditionReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now(),
+	}}
 	_, err = s.ServingV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
 	must(s.t, err)
 }
@@ -225,8 +233,10 @@ func (s servingController) domain(name, to string) {
 	must(s.t, err)
 	d.Status.URL = apis.HTTP(name)
 	d.Status.ObservedGeneration = d.Generation
-	d.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue,
-		LastTransitionTime: now()}}
+	d.Status.Conditions = duckv1.Conditions{{
+		Type: apis.ConditionReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now(),
+	}}
 	_, err = api.UpdateStatus(ctx, d, metav1.UpdateOptions{})
 	must(s.t, err)
 }

@@ -19,7 +19,8 @@ import (
 // Current implements observer.Confirmer. It reads the objects that say how a Service is: itself, its Route, and the
 // DomainMappings that are not Ready. Its cluster must have been polled since.
 func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts observer.Parts, at time.Time) (bool,
-	error) {
+	error,
+) {
 	if !k.polledSince(key, parts[lifecycle.ObjectCluster], at) {
 		return false, nil
 	}

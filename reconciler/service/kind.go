@@ -67,8 +67,10 @@ type Kind struct {
 // NewKind returns the kind without caches. Carried are the annotations that events need;
 // served says whether there is such a kind; rules are asked for with every transition.
 func NewKind(client versioned.Interface, carried []string, served func() bool, rules func() lifecycle.Rules) *Kind {
-	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()},
-		served: served, rules: rules}
+	return &Kind{
+		client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()},
+		served: served, rules: rules,
+	}
 }
 
 // Project is the cache.TransformFunc of the caches. It returns what they hold of an object.

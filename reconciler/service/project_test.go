@@ -41,8 +41,10 @@ func TestStandaloneObjectsAreIgnored(t *testing.T) {
 	alone := newRoute()
 	alone.OwnerReferences = nil
 	other := newRoute()
-	other.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Service", Name: "x",
-		Controller: func() *bool { b := true; return &b }()}}
+	other.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "example.com/v1", Kind: "Service", Name: "x",
+		Controller: func() *bool { b := true; return &b }(),
+	}}
 	loose := newRevision()
 	loose.Labels = nil
 	for name, obj := range map[string]any{"route": alone, "route of something else": other, "revision": loose} {

@@ -65,8 +65,10 @@ func routeTrouble(ingress, assigned *apis.Condition) map[lifecycle.Incident]*lif
 		return nil
 	}
 	out := map[lifecycle.Incident]*lifecycle.Trouble{}
-	for kind, c := range map[lifecycle.Incident]*apis.Condition{lifecycle.Outage: ingress,
-		lifecycle.FailedRollout: assigned} {
+	for kind, c := range map[lifecycle.Incident]*apis.Condition{
+		lifecycle.Outage:        ingress,
+		lifecycle.FailedRollout: assigned,
+	} {
 		if t := troubleOf(c); t != nil {
 			out[kind] = t
 		}

@@ -37,18 +37,30 @@ func TestSplitIsEffective(t *testing.T) {
 		generation       int64
 		effective, going bool
 	}{
-		"ready": {is(corev1.ConditionTrue, "", apis.ConditionReady),
-			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, true, false},
-		"gradual rollout": {is(unknown, "RolloutInProgress", apis.ConditionReady),
-			is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 2, true, true},
-		"ingress not configured": {is(unknown, "IngressNotConfigured", apis.ConditionReady),
-			is(unknown, "IngressNotConfigured", servingv1.RouteConditionIngressReady), 2, false, false},
-		"revision missing": {is(no, "RevisionMissing", apis.ConditionReady),
-			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, false, false},
-		"status lags behind": {is(corev1.ConditionTrue, "", apis.ConditionReady),
-			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 3, false, false},
-		"gradual rollout, status lags": {is(unknown, "RolloutInProgress", apis.ConditionReady),
-			is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 3, false, false},
+		"ready": {
+			is(corev1.ConditionTrue, "", apis.ConditionReady),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, true, false,
+		},
+		"gradual rollout": {
+			is(unknown, "RolloutInProgress", apis.ConditionReady),
+			is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 2, true, true,
+		},
+		"ingress not configured": {
+			is(unknown, "IngressNotConfigured", apis.ConditionReady),
+			is(unknown, "IngressNotConfigured", servingv1.RouteConditionIngressReady), 2, false, false,
+		},
+		"revision missing": {
+			is(no, "RevisionMissing", apis.ConditionReady),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, false, false,
+		},
+		"status lags behind": {
+			is(corev1.ConditionTrue, "", apis.ConditionReady),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 3, false, false,
+		},
+		"gradual rollout, status lags": {
+			is(unknown, "RolloutInProgress", apis.ConditionReady),
+			is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 3, false, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRoute()
@@ -144,11 +156,15 @@ func TestCertificateOfATagIsPending(t *testing.T) {
 		certificate string
 		waits       []string
 	}{
-		"of the tag": {fmt.Sprint("route-uid-cart-", adler32.Checksum([]byte("canary"))),
-			[]string{"https://canary-cart.shop.example.com"}},
+		"of the tag": {
+			fmt.Sprint("route-uid-cart-", adler32.Checksum([]byte("canary"))),
+			[]string{"https://canary-cart.shop.example.com"},
+		},
 		"of the Service": {"route-uid-cart", []string{"https://cart.shop.example.com"}},
-		"of an unknown owner": {"wildcard", []string{"https://cart.shop.example.com",
-			"https://canary-cart.shop.example.com"}},
+		"of an unknown owner": {"wildcard", []string{
+			"https://cart.shop.example.com",
+			"https://canary-cart.shop.example.com",
+		}},
 	} {
 		certificate.Message = "Certificate " + c.certificate + " is not ready: Pending"
 		r.Status.URL = mustURL("https://cart.shop.example.com")

@@ -51,7 +51,8 @@ type Changes struct {
 
 // NewChanges returns Changes for the sources of a lister.
 func NewChanges(recipients Recipients, filters Remembers, router Router, objects Objects, sources Lister,
-	system string) *Changes {
+	system string,
+) *Changes {
 	return &Changes{
 		recipients: recipients, filters: filters, router: router, objects: objects, sources: sources, system: system,
 		pending: batch{every: batchEvery},

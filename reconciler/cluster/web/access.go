@@ -79,8 +79,10 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 	of := a.pods.Of(service)
 	i := slices.IndexFunc(of, func(p *pods.Pod) bool { return p.UID == who.uid })
 	if i < 0 || who.namespace != service.Namespace || of[i].Name != who.name {
-		return nil, &authserver.RefusedError{Status: http.StatusForbidden,
-			Message: fmt.Sprintf("pod %s/%s is not a pod of Service %s", who.namespace, who.name, service)}
+		return nil, &authserver.RefusedError{
+			Status:  http.StatusForbidden,
+			Message: fmt.Sprintf("pod %s/%s is not a pod of Service %s", who.namespace, who.name, service),
+		}
 	}
 	pod := of[i]
 	if !pod.Deleting.IsZero() || pod.Over() {
@@ -100,7 +102,8 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 
 // Declared implements Guard. Pods that declare no cluster at all do not count: the controller does not plan for them.
 func (a *Access) Declared(ctx context.Context, service types.NamespacedName,
-	uid types.UID) (mode v1alpha1.PlacementMode, revision string, err error) {
+	uid types.UID,
+) (mode v1alpha1.PlacementMode, revision string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, authserver.ReviewWithin)
 	defer cancel()
 	newest := int64(-1)
@@ -125,8 +128,10 @@ func (a *Access) Declared(ctx context.Context, service types.NamespacedName,
 func (a *Access) caller(r *http.Request) (caller, error) {
 	token := authserver.Token(r)
 	if token == "" {
-		return caller{}, &authserver.RefusedError{Status: http.StatusUnauthorized,
-			Message: "a token is required, as `Authorization: Bearer`; " + howTo}
+		return caller{}, &authserver.RefusedError{
+			Status:  http.StatusUnauthorized,
+			Message: "a token is required, as `Authorization: Bearer`; " + howTo,
+		}
 	}
 	digest := authserver.DigestOf(token)
 	if stored, _ := a.callers.Get(digest); stored != nil {
@@ -136,7 +141,8 @@ func (a *Access) caller(r *http.Request) (caller, error) {
 	}
 	var who caller
 	err := a.reviews.Review(r, token, func(_ context.Context, _ kubernetes.Interface,
-		user authenticationv1.UserInfo) error {
+		user authenticationv1.UserInfo,
+	) error {
 		var bound bool
 		if who, bound = podOf(user); !bound {
 			return &authserver.RefusedError{Status: http.StatusUnauthorized, Message: "the token is not bound to a pod"}

@@ -169,7 +169,8 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 
 // answer sends the plan, at once or as soon as it is another one than the client has.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod,
-	wait time.Duration) {
+	wait time.Duration,
+) {
 	until := time.NewTimer(wait)
 	defer until.Stop()
 	// Ignore the error: without a connection, as in a test, there is no deadline.

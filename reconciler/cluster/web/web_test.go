@@ -83,8 +83,10 @@ func newHandler(t *testing.T) (*filled, *Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, (&Handler{Plans: plans, Guard: anyone{}, Stopping: t.Context().Done(),
-		Warn: func(message string, args ...any) { t.Error(message, args) }}).Init()
+	return f, (&Handler{
+		Plans: plans, Guard: anyone{}, Stopping: t.Context().Done(),
+		Warn: func(message string, args ...any) { t.Error(message, args) },
+	}).Init()
 }
 
 func routed(h *Handler) *http.ServeMux {

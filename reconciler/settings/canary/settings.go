@@ -137,8 +137,10 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 		case isMapping:
 			texts[name] = text
 		case strings.HasPrefix(key, queryPrefix):
-		case !slices.Contains([]string{intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey,
-			configmap.ExampleKey}, key):
+		case !slices.Contains([]string{
+			intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey,
+			configmap.ExampleKey,
+		}, key):
 			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s, %s, %s<name> and %s<name>",
 				key, intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, mappingPrefix, queryPrefix))
 		}
