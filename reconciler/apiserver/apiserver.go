@@ -65,7 +65,7 @@ func NewEndpoints(ctx context.Context, kube kubernetes.Interface) (*Endpoints, e
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, kubernetesService).String()
 		})
 	// Nothing follows from its deletion: the API server makes it again.
-	_, err = e.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = e.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    e.follow,
 		UpdateFunc: func(_, obj any) { e.follow(obj) },
 	})

@@ -26,8 +26,9 @@ func (l leader) IsLeaderFor(types.NamespacedName) bool { return *l.leads }
 
 var always = leader{new(true)}
 
-// twoRevisions is a cluster with a stable pod that holds all of a number of shards, and a canary's pod.
-func twoRevisions(shards int) cluster.Layout {
+// twoRevisions is a cluster with a stable pod that holds all of 100 shards, and a canary's pod.
+func twoRevisions() cluster.Layout {
+	const shards = 100
 	l := cluster.Layout{
 		UID: "uid-cart",
 		Declared: v1alpha1.Stateful{
@@ -54,7 +55,7 @@ func TestMetrics(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	leads := true
 	m := NewMetrics(leader{&leads})
-	l := twoRevisions(100)
+	l := twoRevisions()
 	next, err := cluster.Plan(l, split(5), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	following(l, 5, 0)
 	want("5", "0", "0")
 	// Two shards have moved.
-	moved, left := twoRevisions(100), 2
+	moved, left := twoRevisions(), 2
 	for shard, owner := range next.EntityTypes[0].Owners {
 		if owner == 1 && left > 0 {
 			left--
@@ -139,7 +140,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 func TestAHeldPlanIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, free := range []bool{false, true} {
-		l := twoRevisions(100)
+		l := twoRevisions()
 		l.Members = append(l.Members, cluster.LayoutMember{
 			Address: "pekko://cart@10.0.0.3:7355", Pod: "third",
 			Revision: "cart-00002", Status: "Joining",
@@ -164,7 +165,7 @@ func TestAShardThatIsNoNumberIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	m := NewMetrics(always)
-	l := twoRevisions(100)
+	l := twoRevisions()
 	for _, owned := range []map[string]string{
 		{"0": l.Members[0].Address, "north": l.Members[0].Address},
 		{"0": l.Members[0].Address},
@@ -186,7 +187,7 @@ func TestAShardThatEndedIsNotPending(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []string{"north", "7"} {
 		m := NewMetrics(always)
-		l := twoRevisions(100)
+		l := twoRevisions()
 		l.Owners["Cart"] = map[string]string{ended: l.Members[0].Address}
 		pending := func(after time.Duration) int {
 			next, err := cluster.Plan(l, split(100), nil, nil)
@@ -215,7 +216,7 @@ func TestAShardThatEndedIsNotPending(t *testing.T) {
 func TestANewLeaderWaitsForShardsOnTheirWay(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-	l := twoRevisions(100)
+	l := twoRevisions()
 	next, err := cluster.Plan(l, split(5), nil, nil)
 	if err != nil {
 		t.Fatal(err)
