@@ -29,16 +29,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	clusterstate "github.com/knative-cdevents/knative-cdevents/canary/cluster"
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/cluster"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
 // replica is a controller as Prometheus sees it: the exporters are real, their data is made up. It
@@ -50,7 +51,7 @@ type replica struct {
 
 	registry    *prometheus.Registry
 	instruments *delivery.Instruments
-	clusters    *stateful.Instruments
+	clusters    *cluster.Instruments
 	gates       *gate.Metrics
 	gateTime    func() time.Time
 }
@@ -105,15 +106,11 @@ func newReplica(t *testing.T) *replica {
 	if err := r.instruments.Watch(d, func() map[types.UID]string { return map[types.UID]string{"s": "shop/releases"} }); err != nil {
 		t.Fatal(err)
 	}
-	if r.clusters, err = stateful.NewInstruments(); err != nil {
+	if r.clusters, err = cluster.NewInstruments(); err != nil {
 		t.Fatal(err)
 	}
-	w := stateful.NewWatcher(stateful.Options{
-		Pods: noPods{}, Leads: func(types.NamespacedName) bool { return r.leads() }, Metrics: r.clusters, Now: time.Now,
-		Sequence: func(types.NamespacedName, types.UID) int64 { return 0 }, Saw: func(types.NamespacedName, observer.Part) {},
-		Services: func() map[types.NamespacedName]stateful.Service {
-			return map[types.NamespacedName]stateful.Service{{Namespace: "shop", Name: "cart"}: {UID: "c", Stateful: true, Wrong: true}}
-		},
+	w := cluster.NewPoller(cluster.Options{
+		Pods: noPods{}, API: cluster.NewManagement(), Metrics: r.clusters, Now: time.Now, Services: misdeclared{r}, View: misdeclared{r},
 	})
 	if err := r.clusters.Watch(w); err != nil {
 		t.Fatal(err)
@@ -121,10 +118,9 @@ func newReplica(t *testing.T) *replica {
 	go w.Run(t.Context())
 	r.gates = gate.NewMetrics(r.gateTime, func(string, string) bool { return r.leads() })
 	r.registry.MustRegister(r.gates, &dora.Collector{
-		Subjects: func() []*v1alpha1.CDEventSubject { return deployed }, Leads: func(types.NamespacedName) bool { return r.leads() },
-		Environment: func(string) string { return "production" },
+		Ledger: r, Leader: r, Environments: r,
 	})
-	r.registry.MustRegister(planned(func(types.NamespacedName) bool { return r.leads() }), environment.Metrics(provisioned))
+	r.registry.MustRegister(planned(r), environment.Metrics(provisioned))
 	return r
 }
 
@@ -137,10 +133,10 @@ func provisioned() []environment.Reading {
 }
 
 // planned is a cluster of which 4 shards are not yet where the plan wants them.
-func planned(leads func(types.NamespacedName) bool) *placement.Metrics {
-	m := placement.NewMetrics(leads)
-	l := stateful.Layout{
-		Members: []stateful.LayoutMember{{Address: "a", Revision: "cart-1"}, {Address: "b", Revision: "cart-2"}},
+func planned(leads cluster.Leader) *cluster.Metrics {
+	m := cluster.NewMetrics(leads)
+	l := clusterstate.Layout{
+		Members: []clusterstate.LayoutMember{{Address: "a", Revision: "cart-1"}, {Address: "b", Revision: "cart-2"}},
 		Owners:  map[string]map[string]string{"Cart": {}},
 	}
 	plan := v1alpha1.ShardPlacementStatus{
@@ -153,9 +149,28 @@ func planned(leads func(types.NamespacedName) bool) *placement.Metrics {
 			l.Owners["Cart"][strconv.Itoa(i)] = "b"
 		}
 	}
-	m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, plan, false, time.Now())
+	m.Update(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, plan, false, time.Now())
 	return m
 }
+
+// misdeclared is a Service whose newest Revision declares a cluster in a wrong way.
+type misdeclared struct{ *replica }
+
+func (misdeclared) Declared() map[types.NamespacedName]service.Declared {
+	return map[types.NamespacedName]service.Declared{{Namespace: "shop", Name: "cart"}: {UID: "c", Stateful: true, Wrong: true}}
+}
+func (misdeclared) Sequence(types.NamespacedName, types.UID) int64 { return 0 }
+func (misdeclared) Update(types.NamespacedName, observer.Part)     {}
+func (misdeclared) UpdateCluster(types.NamespacedName, observer.Part) {}
+
+// All implements dora.Ledger.
+func (*replica) All() []*v1alpha1.CDEventSubject { return deployed }
+
+// EnvironmentOf implements dora.Environments.
+func (*replica) EnvironmentOf(string) string { return "production" }
+
+// IsLeaderFor implements cluster.Leader.
+func (r *replica) IsLeaderFor(types.NamespacedName) bool { return r.leads() }
 
 // leads reports whether the replica is the leader.
 func (r *replica) leads() bool {

@@ -99,7 +99,8 @@ func (c *serviceCounts) depart(p *pod, now time.Time) {
 // raw returns what a pod has exported.
 func (p *pod) raw(now time.Time) raw {
 	return raw{
-		Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters(), Since: p.birth.since(now), young: !p.old,
+		Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters(),
+		Since: p.birth.since(now), young: !p.old,
 		Failed: p.facts.Failed, facts: p.facts,
 	}
 }

@@ -81,20 +81,29 @@ func (c *serviceCounts) forget(uid types.UID, t *Tally) {
 }
 
 func (s Shard) plus(o Shard) Shard {
-	return Shard{OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout, Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow}
+	return Shard{
+		OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout,
+		Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow,
+	}
 }
 
 // Without returns the sum s less its part o. Rounding never makes it negative.
 func (s Shard) Without(o Shard) Shard {
-	return Shard{OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout), Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow)}
+	return Shard{
+		OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout),
+		Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow),
+	}
 }
 
 func (s Shard) minus(o Shard) Shard {
-	return Shard{OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout), Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow)}
+	return Shard{
+		OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout),
+		Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow),
+	}
 }
 
-// witness collects what one batch of readings shows about Revisions that had no shard so far.
-type witness struct {
+// batch collects what one batch of readings shows about Revisions that had no shard so far.
+type batch struct {
 	// past is the past of shards before the batch; till is when it was read.
 	past map[ShardKey]Shard
 	till time.Time
@@ -104,37 +113,38 @@ type witness struct {
 	quiet map[types.UID]time.Time
 }
 
-// attend prepares for a batch. Call it before the batch is counted.
-func (c *serviceCounts) attend() *witness {
-	w := &witness{till: c.readTill, began: map[types.UID]bool{}, quiet: map[types.UID]time.Time{}}
+// newBatch prepares for a batch. Call it before the batch is counted.
+func (c *serviceCounts) newBatch() *batch {
+	b := &batch{till: c.readTill, began: map[types.UID]bool{}, quiet: map[types.UID]time.Time{}}
 	for _, p := range c.pods {
 		if uid := p.facts.Revision; c.tallies[uid] != nil && !c.began[uid] {
-			w.past = c.pastOfShards()
+			b.past = c.pastOfShards()
 			break
 		}
 	}
-	return w
+	return b
 }
 
-// hear notes one pod's reading. unread means that the pod was never read before.
-func (w *witness) hear(p *pod, r scrape.Reading, s step, unread bool) {
+// add takes one pod's reading. unread means that the pod was never read before.
+func (b *batch) add(p *pod, r scrape.Reading, s step, unread bool) {
 	switch {
-	case requestedShards(r.Sources) || byShard(s.deltas) || s.reset || p.app.doubt != nil || unread && p.facts.Restarts > 0:
+	case requestedShards(r.Sources) || byShard(s.deltas) || s.reset || p.app.doubt != nil ||
+		unread && p.facts.Restarts > 0:
 		// A process that has ended since may have counted more after its last reading.
-		w.began[p.facts.Revision] = true
+		b.began[p.facts.Revision] = true
 	case len(s.rejected) == 0 && !p.app.silent(r.Sources):
-		w.quiet[p.facts.UID] = r.At.Add(-r.Took)
+		b.quiet[p.facts.UID] = r.At.Add(-r.Took)
 	}
 }
 
 // conclude decides which Revisions have had a shard, and where the past of the others may end.
-func (c *serviceCounts) conclude(w *witness) {
-	if w.past == nil {
+func (c *serviceCounts) conclude(b *batch) {
+	if b.past == nil {
 		return
 	}
 	unknown, first := map[types.UID]bool{}, map[types.UID]time.Time{}
 	for uid, p := range c.pods {
-		at, quiet := w.quiet[uid]
+		at, quiet := b.quiet[uid]
 		if was, known := first[p.facts.Revision]; !known || at.Before(was) {
 			first[p.facts.Revision] = at
 		}
@@ -144,14 +154,14 @@ func (c *serviceCounts) conclude(w *witness) {
 		at, exists := first[uid]
 		switch {
 		case c.began[uid] || !exists:
-		case w.began[uid]:
+		case b.began[uid]:
 			c.began[uid] = true
-			t.endPast(w.past)
-		case unknown[uid] || at.Before(w.till):
-			t.endPast(w.past)
+			t.endPast(b.past)
+		case unknown[uid] || at.Before(b.till):
+			t.endPast(b.past)
 		case at.Before(c.readTill):
 			// Other pods were read later, so what they had counted at this moment is unknown.
-			t.Before = w.past
+			t.Before = b.past
 		default:
 			t.Before = nil
 		}

@@ -240,7 +240,8 @@ func TestPastIsOneMoment(t *testing.T) {
 				pods++
 				uid := types.UID(fmt.Sprint("p", pods))
 				canary[uid] = ofShards(0)
-				b.facts.Pods = append(b.facts.Pods[:len(b.facts.Pods):len(b.facts.Pods)], Pod{UID: uid, Revision: "r2", Ready: true})
+				b.facts.Pods = append(b.facts.Pods[:len(b.facts.Pods):len(b.facts.Pods)],
+					Pod{UID: uid, Revision: "r2", Ready: true})
 			}
 			all := says{}
 			if rng.IntN(4) > 0 || step == 0 {

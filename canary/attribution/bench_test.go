@@ -36,7 +36,10 @@ func (b *bench) read(pod types.UID, entry bool, values map[mapping.Key]float64) 
 	if entry {
 		source = mapping.EntryName
 	}
-	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: pod, Entry: entry}, At: b.now, Exposition: expose(source, 1e9, values)}})
+	b.Read(cart, []scrape.Reading{{
+		Target: scrape.Target{Pod: pod, Entry: entry}, At: b.now,
+		Exposition: expose(source, 1e9, values),
+	}})
 }
 
 // readBoth reads both pods of sharded at the same moment.
@@ -108,7 +111,10 @@ func sharded() Facts {
 	return Facts{
 		Revisions: []Revision{
 			{UID: "r1", Name: "cart-1", Configuration: "cart", Required: ratio(.95), Stateful: true, ClusterMembers: ratio(1)},
-			{UID: "r2", Name: "cart-2", Configuration: "cart", Required: ratio(.05), Stateful: true, Timeout: time.Minute, ClusterMembers: ratio(0), ClusterShards: ratio(34)},
+			{
+				UID: "r2", Name: "cart-2", Configuration: "cart", Required: ratio(.05), Stateful: true, Timeout: time.Minute,
+				ClusterMembers: ratio(0), ClusterShards: ratio(34),
+			},
 		},
 		Pods: []Pod{
 			{UID: "p1", Revision: "r1", Ready: true, Incarnation: "0"},

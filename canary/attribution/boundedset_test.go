@@ -73,7 +73,8 @@ func TestManyBounds(t *testing.T) {
 	b := newBench(true, sharded())
 	for n := range 50 {
 		b.pass(time.Second)
-		values := merged(histogram(mapping.Duration, mapping.DurationSum, float64(n)), map[mapping.Key]float64{finishedKey(mapping.OK): float64(n)})
+		values := merged(histogram(mapping.Duration, mapping.DurationSum, float64(n)),
+			map[mapping.Key]float64{finishedKey(mapping.OK): float64(n)})
 		for i := range 100 {
 			values[mapping.Key{Figure: mapping.Duration, Bound: float64(1000*n + i + 100)}] = float64(n)
 		}
@@ -102,7 +103,10 @@ func TestNamesOfRevisions(t *testing.T) {
 		b.facts.Pods = []Pod{{UID: "pod-" + uid, Revision: uid, Ready: true}}
 		b.pass(time.Second)
 		b.Read(cart, nil)
-		b.read("pod-"+uid, false, map[mapping.Key]float64{finishedKey(mapping.OK): 7, {Figure: mapping.EnteredAt, Outcome: name}: 7})
+		b.read("pod-"+uid, false, map[mapping.Key]float64{
+			finishedKey(mapping.OK):                    7,
+			{Figure: mapping.EnteredAt, Outcome: name}: 7,
+		})
 		f := b.one(t)
 		if got := f.Revisions[n].EnteredAt; got[name] != 7 || got[Other] != 0 {
 			t.Fatalf("Revision %d: %v", n, got)
@@ -119,7 +123,10 @@ func TestEntityTypesThatAreGone(t *testing.T) {
 	b := newBench(true, sharded())
 	for n := range 3 * maxEntities {
 		b.pass(time.Second)
-		b.read("p1", false, map[mapping.Key]float64{finishedKey(mapping.OK): 1, {Figure: mapping.Shards, Entity: fmt.Sprint("type-", n)}: 3})
+		b.read("p1", false, map[mapping.Key]float64{
+			finishedKey(mapping.OK):                                  1,
+			{Figure: mapping.Shards, Entity: fmt.Sprint("type-", n)}: 3,
+		})
 		if n := b.Health().Rejected[RejectedEntity]; n > 0 {
 			t.Fatalf("%v entity types exceeded the limit", n)
 		}
@@ -139,7 +146,8 @@ func TestShardsThatAreGone(t *testing.T) {
 		for i := range b.facts.Revisions {
 			b.facts.Revisions[i].Required = ratio(0)
 		}
-		b.facts.Revisions = append(b.facts.Revisions, Revision{UID: uid, Name: string(uid), Stateful: true, Required: ratio(1)})
+		b.facts.Revisions = append(b.facts.Revisions,
+			Revision{UID: uid, Name: string(uid), Stateful: true, Required: ratio(1)})
 		b.facts.Pods = []Pod{{UID: "pod-" + uid, Revision: uid, Ready: true}}
 		b.pass(time.Second)
 		b.Read(cart, nil)

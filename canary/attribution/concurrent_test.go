@@ -33,7 +33,10 @@ func TestCountsAreUsedConcurrently(t *testing.T) {
 				c.End(cart)
 				c.Begin(cart, int(n)%40 == 0)
 			}
-			c.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1"}, At: time.Now(), Exposition: expose(mapping.NeutralName, 1e9, handled(n, 0))}})
+			c.Read(cart, []scrape.Reading{{
+				Target: scrape.Target{Pod: "p1"}, At: time.Now(),
+				Exposition: expose(mapping.NeutralName, 1e9, handled(n, 0)),
+			}})
 		},
 		func(float64) { _ = slices.Collect(c.Figures()); c.Health(); c.Failures(cart) },
 		func(float64) { c.Figure(cart); c.Loads(cart) },

@@ -31,13 +31,15 @@ type Counts struct {
 	gone map[string]float64
 }
 
-// sleeper is a Service that has had no pod since this process began to read it. Nothing of it was counted, so nothing is kept.
+// sleeper is a Service that has had no pod since this process began to read it. Nothing of it was counted, so nothing
+// is kept.
 type sleeper struct {
 	fresh bool
 	since time.Time
 }
 
-// counts returns what can be said of it while it sleeps. Nothing may be counted in the result, which is for one moment only.
+// counts returns what can be said of it while it sleeps. Nothing may be counted in the result, which is for one
+// moment only.
 func (s sleeper) counts(f Facts) *serviceCounts { return &serviceCounts{facts: f, idle: true} }
 
 // wake returns the counts of a Service that has got its first pod, or whose counts are to be compared later.
@@ -53,7 +55,8 @@ var _ scrape.Sink = (*Counts)(nil)
 // NewCounts returns Counts without a Service. facts must be fast because it runs after every reading.
 func NewCounts(facts func(types.NamespacedName) Facts, now func() time.Time) *Counts {
 	return &Counts{
-		facts: facts, now: now, services: map[types.NamespacedName]*serviceCounts{}, asleep: map[types.NamespacedName]sleeper{},
+		facts: facts, now: now, services: map[types.NamespacedName]*serviceCounts{},
+		asleep:  map[types.NamespacedName]sleeper{},
 		scrapes: map[string]float64{}, gone: map[string]float64{},
 	}
 }
@@ -129,8 +132,9 @@ func (c *Counts) wakeLocked(service types.NamespacedName) {
 	}
 }
 
-// withCounts calls f with the counts of a Service, and reports whether this process reads it. A Service without pods is not read, so
-// its counts first learn the present facts. f may not keep the counts of a Service that is asleep, unless it is to be woken.
+// withCounts calls f with the counts of a Service, and reports whether this process reads it. A Service without pods
+// is not read, so its counts first learn the present facts. f may not keep the counts of a Service that is asleep,
+// unless it is to be woken.
 func (c *Counts) withCounts(service types.NamespacedName, wake bool, f func(known *serviceCounts, now time.Time)) bool {
 	facts := Facts{}
 	quiet := c.quiet(service)
@@ -260,7 +264,10 @@ type Health struct {
 func (c *Counts) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := Health{Scrapes: map[string]float64{Success: c.scrapes[Success]}, Rejected: map[string]float64{}, Services: len(c.services) + len(c.asleep)}
+	h := Health{
+		Scrapes: map[string]float64{Success: c.scrapes[Success]}, Rejected: map[string]float64{},
+		Services: len(c.services) + len(c.asleep),
+	}
 	for _, class := range scrape.Classes() {
 		h.Scrapes[string(class)] = c.scrapes[string(class)]
 	}

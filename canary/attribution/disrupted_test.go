@@ -55,7 +55,8 @@ func TestDisruptionLosesNoRequests(t *testing.T) {
 		}
 		is := b.one(t).Revisions[1]
 		if is.Open == nil || *is.Open != c.open || is.Unaccounted == nil || *is.Unaccounted != c.lost {
-			t.Errorf("a pod that %s: %v open and %v unaccounted for, want %v and %v", name, show(is.Open), show(is.Unaccounted), c.open, c.lost)
+			t.Errorf("a pod that %s: %v open and %v unaccounted for, want %v and %v", name, show(is.Open), show(is.Unaccounted),
+				c.open, c.lost)
 		}
 	}
 }

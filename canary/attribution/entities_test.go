@@ -32,9 +32,15 @@ func TestEntityTypeWithoutStarts(t *testing.T) {
 		"one starts nothing":                {map[string][2]float64{"Cart": {1000, 500}, "Order": {0, 1000}}, nil},
 		"both count":                        {map[string][2]float64{"Cart": {1000, 500}, "Order": {1000, 1000}}, ratio(2000)},
 		"one finished more than it started": {map[string][2]float64{"Cart": {1000, 500}, "Order": {900, 1000}}, ratio(2000)},
-		"one is idle and counts no starts":  {map[string][2]float64{"Cart": {1000, 500}, "Order": {uncounted, 0}}, ratio(2000)},
-		"no entity types":                   {map[string][2]float64{"": {1000, 500}}, ratio(2000)},
-		"starts are counted for all types":  {map[string][2]float64{"": {1000, 0}, "Cart": {uncounted, 250}, "Order": {uncounted, 250}}, ratio(2000)},
+		"one is idle and counts no starts": {
+			map[string][2]float64{"Cart": {1000, 500}, "Order": {uncounted, 0}},
+			ratio(2000),
+		},
+		"no entity types": {map[string][2]float64{"": {1000, 500}}, ratio(2000)},
+		"starts are counted for all types": {map[string][2]float64{
+			"": {1000, 0}, "Cart": {uncounted, 250},
+			"Order": {uncounted, 250},
+		}, ratio(2000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,8 +63,10 @@ func TestEntityTypeWithoutStarts(t *testing.T) {
 			figures := b.one(t)
 			r := figures.Revisions[1]
 			if c.open == nil {
-				if r.Open != nil || r.Unaccounted != nil || figures.NeverStarted != nil || !has(figures, "r2", "unaccounted_requests", StartedUnknown) {
-					t.Errorf("open %v, unaccounted %v, never started %v, %v", r.Open, r.Unaccounted, figures.NeverStarted, figures.NoData)
+				if r.Open != nil || r.Unaccounted != nil || figures.NeverStarted != nil ||
+					!has(figures, "r2", "unaccounted_requests", StartedUnknown) {
+					t.Errorf("open %v, unaccounted %v, never started %v, %v", r.Open, r.Unaccounted, figures.NeverStarted,
+						figures.NoData)
 				}
 				return
 			}

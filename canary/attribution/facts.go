@@ -63,8 +63,9 @@ type Pod struct {
 	OOMKilled bool
 	Failed    bool
 	Ready     bool
-	// Running means that its containers have started and are not about to be ended for good. One that is started again is running,
-	// too. CrashLoop means that the kubelet waits before it does so, because the container has ended too often.
+	// Running means that its containers have started and are not about to be ended for good. One that is started again
+	// is running, too. CrashLoop means that the kubelet waits before it does so, because the container has ended too
+	// often.
 	Running, CrashLoop bool
 	// Disrupted means that what ends or restarts its containers lies outside of the pod, such as a drained node.
 	Disrupted bool

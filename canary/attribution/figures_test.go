@@ -46,7 +46,8 @@ func TestOrdinaryService(t *testing.T) {
 	if r.Durations == nil || r.Durations.Count != 20 || r.Durations.Buckets[.01] != 0 || r.Durations.Buckets[.025] != 20 {
 		t.Errorf("%+v", r.Durations)
 	}
-	if r.Unaccounted != nil || r.Members != nil || f.Stateful || len(f.NoData) != 0 && !has(f, "r1", "handled_share_ratio", NoRequests) {
+	if r.Unaccounted != nil || r.Members != nil || f.Stateful ||
+		len(f.NoData) != 0 && !has(f, "r1", "handled_share_ratio", NoRequests) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -54,14 +55,21 @@ func TestOrdinaryService(t *testing.T) {
 // gRPC failures are invisible at entry, so no outcome counts as success.
 func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 	t.Parallel()
-	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}}, Pods: []Pod{{UID: "p1", Revision: "r1"}}})
-	b.read("p1", true, map[mapping.Key]float64{entry(mapping.EntryHTTP, mapping.Unknown): 10, entry(mapping.EntryServing, "200"): 10})
+	b := newBench(true, Facts{
+		Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
+		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
+	})
+	b.read("p1", true, map[mapping.Key]float64{
+		entry(mapping.EntryHTTP, mapping.Unknown): 10,
+		entry(mapping.EntryServing, "200"):        10,
+	})
 	f := b.one(t)
 	r := f.Revisions[0]
 	if diff := cmp.Diff(map[string]float64{mapping.Unknown: 10}, r.Handled); diff != "" {
 		t.Error(diff)
 	}
-	if !has(f, "r1", "entry_requests_total", EntryOutcomesUnknown) || !has(f, "r1", "handled_requests_total", OutcomesUnknown) || !has(f, "r1", "traffic_share_ratio", NoSplit) {
+	if !has(f, "r1", "entry_requests_total", EntryOutcomesUnknown) ||
+		!has(f, "r1", "handled_requests_total", OutcomesUnknown) || !has(f, "r1", "traffic_share_ratio", NoSplit) {
 		t.Errorf("%+v", f.NoData)
 	}
 }
@@ -69,29 +77,38 @@ func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 // A sharded application with a mistyped annotation still does not handle requests where they enter.
 func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	t.Parallel()
-	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}}, Pods: []Pod{{UID: "p1", Revision: "r1"}}})
+	b := newBench(true, Facts{
+		Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}},
+		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
+	})
 	for _, n := range []float64{1, 2} {
 		b.pass(15 * time.Second)
-		b.read("p1", true, merged(histogram(mapping.EntryDuration, mapping.EntryDurationSum, 10*n), map[mapping.Key]float64{entry(mapping.EntryHTTP, "200"): 10 * n}))
+		b.read("p1", true, merged(histogram(mapping.EntryDuration, mapping.EntryDurationSum, 10*n),
+			map[mapping.Key]float64{entry(mapping.EntryHTTP, "200"): 10 * n}))
 	}
 	f := b.one(t)
 	r := f.Revisions[0]
 	if r.Entered["2xx"] != 20 || r.Handled != nil || r.Durations != nil || r.Share != nil {
 		t.Errorf("%+v", r)
 	}
-	if !has(f, "r1", "handled_requests_total", Misdeclared) || !has(f, "r1", "handled_request_duration_seconds", Misdeclared) {
+	if !has(f, "r1", "handled_requests_total", Misdeclared) ||
+		!has(f, "r1", "handled_request_duration_seconds", Misdeclared) {
 		t.Errorf("%+v", f.NoData)
 	}
 }
 
 func TestEntryMetricsUnavailable(t *testing.T) {
 	t.Parallel()
-	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}}, Pods: []Pod{{UID: "p1", Revision: "r1", Ready: true}}})
+	b := newBench(true, Facts{
+		Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
+		Pods:      []Pod{{UID: "p1", Revision: "r1", Ready: true}},
+	})
 	b.pass(15 * time.Second)
 	refused := &scrape.ReadError{Class: scrape.Refused, Err: errors.New("connection refused")}
 	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1", Entry: true}, At: b.now, Err: refused}})
 	f := b.one(t)
-	if r := f.Revisions[0]; r.Handled != nil || r.Entered != nil || !has(f, "r1", "entry_requests_total", EntryMetricsUnavailable) || *r.ScrapeAge != 15*time.Second {
+	if r := f.Revisions[0]; r.Handled != nil || r.Entered != nil ||
+		!has(f, "r1", "entry_requests_total", EntryMetricsUnavailable) || *r.ScrapeAge != 15*time.Second {
 		t.Errorf("%+v", f)
 	}
 	if failures := b.Failures(cart); len(failures) != 1 || !errors.Is(failures[0].Err, refused) || !failures[0].Entry {
@@ -151,7 +168,8 @@ func TestImpossibleShardCountIsRejected(t *testing.T) {
 		{Figure: mapping.Shards, Entity: "Cart"}: 34, {Figure: mapping.Shards, Entity: "Lie"}: 1e300,
 	}))
 	f := b.one(t)
-	if diff := cmp.Diff(map[string]float64{"Cart": 34}, f.Revisions[1].Shards); diff != "" || b.Health().Rejected[RejectedValue] != 1 {
+	if diff := cmp.Diff(map[string]float64{"Cart": 34}, f.Revisions[1].Shards); diff != "" ||
+		b.Health().Rejected[RejectedValue] != 1 {
 		t.Errorf("%s, rejected: %v", diff, b.Health().Rejected)
 	}
 }
@@ -159,10 +177,12 @@ func TestImpossibleShardCountIsRejected(t *testing.T) {
 func TestDifferentBucketsHaveNoDurations(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
-	b.read("p1", false, merged(handled(2, 0), map[mapping.Key]float64{{Figure: mapping.Duration, Bound: .3}: 1, {Figure: mapping.Duration, Bound: math.Inf(1)}: 2}))
+	b.read("p1", false, merged(handled(2, 0),
+		map[mapping.Key]float64{{Figure: mapping.Duration, Bound: .3}: 1, {Figure: mapping.Duration, Bound: math.Inf(1)}: 2}))
 	b.read("p2", false, handled(2, 0))
 	f := b.one(t)
-	if f.Revisions[0].Durations != nil || !has(f, "r1", "handled_request_duration_seconds", BucketsDiffer) || !has(f, "r2", "handled_request_duration_seconds", DurationsUnknown) {
+	if f.Revisions[0].Durations != nil || !has(f, "r1", "handled_request_duration_seconds", BucketsDiffer) ||
+		!has(f, "r2", "handled_request_duration_seconds", DurationsUnknown) {
 		t.Errorf("%+v", f.NoData)
 	}
 }
@@ -175,7 +195,8 @@ func TestMissingOutcomeIsNotZero(t *testing.T) {
 		b := newBench(fresh, sharded())
 		for range 2 {
 			b.pass(15 * time.Second)
-			b.readBoth(map[mapping.Key]float64{finishedKey(mapping.Unknown): 0}, map[mapping.Key]float64{finishedKey(mapping.Unknown): 500})
+			b.readBoth(map[mapping.Key]float64{finishedKey(mapping.Unknown): 0},
+				map[mapping.Key]float64{finishedKey(mapping.Unknown): 500})
 		}
 		f := b.one(t)
 		for i, r := range f.Revisions {

@@ -51,7 +51,9 @@ func (s *step) makeUp(missed *doubt) {
 }
 
 // identify tells which process a reading is of.
-func (p *process) identify(e scrape.Exposition, now map[mapping.Key]float64, incarnation string, at time.Time) identity {
+func (p *process) identify(e scrape.Exposition, now map[mapping.Key]float64, incarnation string,
+	at time.Time,
+) identity {
 	fell, stood := falls(now, func(k mapping.Key) float64 { return p.last[k].value })
 	told := incarnation != "" && p.incarnation != "" && incarnation != p.incarnation
 	if p.doubt != nil && at.Sub(p.doubt.at) > toldWithin {

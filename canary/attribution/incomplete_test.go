@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// restartingPod reads two pods of one Revision once a minute. The second one is a new process at the last reading, so what
-// the former one counted after the reading before is not known.
+// restartingPod reads two pods of one Revision once a minute. The second one is a new process at the last reading, so
+// what the former one counted after the reading before is not known.
 func restartingPod(t *testing.T) (b *bench, before Snapshot) {
 	t.Helper()
 	f := sharded()
@@ -33,7 +33,8 @@ func restartingPod(t *testing.T) (b *bench, before Snapshot) {
 	return b, before
 }
 
-// A minute of which a pod's counts are incomplete says nothing about that pod, and nothing about what the others should have.
+// A minute of which a pod's counts are incomplete says nothing about that pod, and nothing about what the others
+// should have.
 func TestIncompleteCountsAreNotCompared(t *testing.T) {
 	t.Parallel()
 	b, _ := restartingPod(t)
@@ -43,7 +44,10 @@ func TestIncompleteCountsAreNotCompared(t *testing.T) {
 		got[p.Watched] = p.Errors
 	}
 	// In the first minute, 40 of 140 requests were bad. In the second, only the first pod is known.
-	want := map[time.Duration]Expected{2 * time.Minute: {Bad: 20, Expected: 60*40.0/140 + 10}, time.Minute: {Bad: 30, Expected: 80 * 40.0 / 140}}
+	want := map[time.Duration]Expected{
+		2 * time.Minute: {Bad: 20, Expected: 60*40.0/140 + 10},
+		time.Minute:     {Bad: 30, Expected: 80 * 40.0 / 140},
+	}
 	if diff := cmp.Diff(want, got, closeEnough); diff != "" {
 		t.Error(diff)
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// The last requests of a Service's last pods are read a few seconds after a point of the window. Later they are no part of it.
+// The last requests of a Service's last pods are read a few seconds after a point of the window. Later they are no
+// part of it.
 func TestSharesEndAfterTheLastPod(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())

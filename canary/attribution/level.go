@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A canary that harms what it shares with its baseline, such as a database, looks no worse than the baseline. Only the baseline's own
-// past shows it: how bad the baseline was at its worst before the canary's first pod. The past ends there and not at the split, because
-// a later step of the same rollout would otherwise inherit what an earlier one did.
+// A canary that harms what it shares with its baseline, such as a database, looks no worse than the baseline. Only
+// the baseline's own past shows it: how bad the baseline was at its worst before the canary's first pod. The past
+// ends there and not at the split, because a later step of the same rollout would otherwise inherit what an earlier
+// one did.
 
 const (
-	// levelStep and levelRequests are what one stretch of the past needs at least: shorter stretches, or ones with fewer requests,
-	// have their worst moments by chance.
+	// levelStep and levelRequests are what one stretch of the past needs at least: shorter stretches, or ones with fewer
+	// requests, have their worst moments by chance.
 	levelStep     = 5 * time.Minute
 	levelRequests = 300
 )
@@ -34,8 +35,8 @@ func (r Ratio) worse(o Ratio) Ratio {
 	return r
 }
 
-// Level is how bad a Revision was at its worst in the last one to two hours, by what counts as bad. Each Ratio is of one stretch of at
-// least five minutes and 300 requests, with All 0 if there was none.
+// Level is how bad a Revision was at its worst in the last one to two hours, by what counts as bad. Each Ratio is of
+// one stretch of at least five minutes and 300 requests, with All 0 if there was none.
 type Level struct {
 	// Watched is how long the Revision was watched, in stretches that have ended.
 	Watched time.Duration
@@ -108,8 +109,8 @@ func (c *serviceCounts) measure(revision types.UID, all PodShare, long time.Dura
 	l.add(all, long)
 }
 
-// freeze keeps the levels of all Revisions at the moment of a Revision's first pod. If the pod is older than this process, that moment
-// has passed, and nothing is known of before.
+// freeze keeps the levels of all Revisions at the moment of a Revision's first pod. If the pod is older than this
+// process, that moment has passed, and nothing is known of before.
 func (c *serviceCounts) freeze(revision types.UID, passed bool) {
 	if _, done := c.frozen[revision]; done {
 		return
@@ -137,8 +138,8 @@ type pastLevels struct {
 	frozen map[types.UID]map[types.UID]Level
 }
 
-// Level returns how bad a Revision was before the first pod of another one, or up to now if that has had no pod. It is empty if this
-// process did not watch. It is not part of the JSON.
+// Level returns how bad a Revision was before the first pod of another one, or up to now if that has had no pod. It
+// is empty if this process did not watch. It is not part of the JSON.
 func (s *Snapshot) Level(of, before types.UID) Level {
 	if frozen, had := s.levels.frozen[before]; had {
 		return frozen[of]

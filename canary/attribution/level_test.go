@@ -16,8 +16,8 @@ func (b *bench) serve(minutes int, failed float64, ok, bad *float64) {
 	}
 }
 
-// The baseline's past is its worst five minutes before the canary's first pod. What comes later, also in a later step of the same
-// rollout, does not become the new normal.
+// The baseline's past is its worst five minutes before the canary's first pod. What comes later, also in a later step
+// of the same rollout, does not become the new normal.
 func TestLevelEndsAtTheFirstPod(t *testing.T) {
 	t.Parallel()
 	f := sharded()

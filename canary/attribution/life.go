@@ -8,15 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Life is how a pod fared between two moments. It comes from what Kubernetes reports, so no reading of the pod is needed.
+// Life is how a pod fared between two moments. It comes from what Kubernetes reports, so no reading of the pod is
+// needed.
 type Life struct {
 	Revision types.UID
 	// Began is when the kubelet accepted the pod; zero if that is not known.
 	Began time.Time
-	// Ran is for how long its containers ran. The time in which one is down until it is started again is part of it, so it does not
-	// depend on how often that happens.
+	// Ran is for how long its containers ran. The time in which one is down until it is started again is part of it, so
+	// it does not depend on how often that happens.
 	Ran time.Duration
-	// Restarts counts the restarts of its user containers, and the end of a pod that failed. It leaves out what a disruption caused.
+	// Restarts counts the restarts of its user containers, and the end of a pod that failed. It leaves out what a
+	// disruption caused.
 	Restarts int
 	// CrashLoop is as in Pod, at the later moment.
 	CrashLoop bool
@@ -62,8 +64,8 @@ func (r raw) lifeSince(from Snapshot, uid types.UID, epoch string, until time.Ti
 	return out
 }
 
-// Lived returns how often the existing pods of a Revision have restarted since they began, and for how long they have run since then.
-// It leaves out pods that do not run, and those of which it is not known when they began.
+// Lived returns how often the existing pods of a Revision have restarted since they began, and for how long they have
+// run since then. It leaves out pods that do not run, and those of which it is not known when they began.
 func (s *Snapshot) Lived(revision types.UID) (restarts int, ran time.Duration) {
 	for _, is := range s.pods {
 		if is.Revision == revision && is.facts.Running && !is.facts.Began.IsZero() {

@@ -49,18 +49,42 @@ func TestLivesOfPods(t *testing.T) {
 		took time.Duration
 		want map[types.UID]Life
 	}{
-		"nothing":         {func(*Facts) {}, 0, nil},
-		"two restarts":    {func(f *Facts) { f.Pods[1].Restarts = 6 }, 0, map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 2}}},
-		"a crash loop":    {func(f *Facts) { f.Pods[1].CrashLoop = true }, 0, map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, CrashLoop: true}}},
-		"a drained node":  {func(f *Facts) { f.Pods[1].Restarts, f.Pods[1].Disrupted = 6, true }, 0, nil},
-		"it failed":       {func(f *Facts) { f.Pods[1].Running, f.Pods[1].Failed = false, true }, 0, map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 1}}},
-		"it was evicted":  {func(f *Facts) { f.Pods[1].Running, f.Pods[1].Disrupted = false, true }, 0, map[types.UID]Life{"p2": {Revision: "r2", Began: began}}},
+		"nothing": {func(*Facts) {}, 0, nil},
+		"two restarts": {
+			func(f *Facts) { f.Pods[1].Restarts = 6 }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 2}},
+		},
+		"a crash loop": {
+			func(f *Facts) { f.Pods[1].CrashLoop = true }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, CrashLoop: true}},
+		},
+		"a drained node": {func(f *Facts) { f.Pods[1].Restarts, f.Pods[1].Disrupted = 6, true }, 0, nil},
+		"it failed": {
+			func(f *Facts) { f.Pods[1].Running, f.Pods[1].Failed = false, true }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: time.Minute, Restarts: 1}},
+		},
+		"it was evicted": {
+			func(f *Facts) { f.Pods[1].Running, f.Pods[1].Disrupted = false, true }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began}},
+		},
 		"it is not ready": {func(f *Facts) { f.Pods[1].Ready = false }, 0, nil},
-		"it is deleted":   {func(f *Facts) { f.Pods[1].Running = false }, 0, map[types.UID]Life{"p2": {Revision: "r2", Began: began}}},
-		"it is gone":      {func(f *Facts) { f.Pods = f.Pods[:1] }, 20 * time.Second, map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: 40 * time.Second}}},
+		"it is deleted": {
+			func(f *Facts) { f.Pods[1].Running = false }, 0,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began}},
+		},
+		"it is gone": {
+			func(f *Facts) { f.Pods = f.Pods[:1] }, 20 * time.Second,
+			map[types.UID]Life{"p2": {Revision: "r2", Began: began, Ran: 40 * time.Second}},
+		},
 		"another one came": {func(f *Facts) {
-			f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r2", Running: true, Began: start.Add(45 * time.Second), Restarts: 1})
-		}, 10 * time.Second, map[types.UID]Life{"p3": {Revision: "r2", Began: start.Add(45 * time.Second), Ran: 15 * time.Second, Restarts: 1}}},
+			f.Pods = append(f.Pods, Pod{
+				UID: "p3", Revision: "r2", Running: true, Began: start.Add(45 * time.Second),
+				Restarts: 1,
+			})
+		}, 10 * time.Second, map[types.UID]Life{"p3": {
+			Revision: "r2", Began: start.Add(45 * time.Second),
+			Ran: 15 * time.Second, Restarts: 1,
+		}}},
 		"one that was there before": {func(f *Facts) {
 			f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r2", Running: true, Began: began, Restarts: 7})
 			f.Claimed = nil
@@ -98,7 +122,8 @@ func TestLivesOfPods(t *testing.T) {
 	}
 }
 
-// Another process that continues counts the same restarts, because the kubelet counts them. It does not know of a pod that failed before.
+// Another process that continues counts the same restarts, because the kubelet counts them. It does not know of a pod
+// that failed before.
 func TestLivesAfterATakeover(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1e9, 0)
@@ -113,7 +138,8 @@ func TestLivesAfterATakeover(t *testing.T) {
 	next.readBoth(handled(1, 0), handled(1, 0))
 	got := next.livesSince(t, from)
 	want := map[types.UID]Life{
-		"p1": {Revision: "r1", Began: start.Add(-time.Hour)}, "p2": {Revision: "r2", Began: start.Add(-time.Hour), Ran: time.Minute, Restarts: 1},
+		"p1": {Revision: "r1", Began: start.Add(-time.Hour)},
+		"p2": {Revision: "r2", Began: start.Add(-time.Hour), Ran: time.Minute, Restarts: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -141,7 +167,8 @@ func TestLived(t *testing.T) {
 	b := lives(time.Unix(1e9, 0))
 	b.pass(time.Hour)
 	b.update(func(f *Facts) {
-		f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r1", Running: true, Restarts: 1}, Pod{UID: "p4", Revision: "r1", Began: b.now, Restarts: 1})
+		f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r1", Running: true, Restarts: 1},
+			Pod{UID: "p4", Revision: "r1", Began: b.now, Restarts: 1})
 	})
 	s, _ := b.Snapshot(cart)
 	if n, ran := s.Lived("r1"); n != 4 || ran != 2*time.Hour {

@@ -47,7 +47,8 @@ func TestHowPodsDiffer(t *testing.T) {
 	}
 	b.readBoth(handled(160, 51), handled(240, 160))
 	pods := since(t, b, from).Pods
-	if p := pods["p1"]; p.Revision != "r1" || p.Finished["ok"] != 10 || p.Finished["error"] != 1 || p.Shards[ShardKey{Shard: "7"}].OK != 10 || len(pods) != 2 {
+	if p := pods["p1"]; p.Revision != "r1" || p.Finished["ok"] != 10 || p.Finished["error"] != 1 ||
+		p.Shards[ShardKey{Shard: "7"}].OK != 10 || len(pods) != 2 {
 		t.Errorf("%+v", pods)
 	}
 	// The snapshot has what each pod had exported, so another process knows the same.

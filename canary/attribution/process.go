@@ -88,7 +88,9 @@ func (s *step) reject(reason string) {
 
 // advance takes a reading. old means that the process may have counted before the watch began, so its
 // first values are only the base. values returns those of the chosen source.
-func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[mapping.Key]float64, old bool, incarnation string, at time.Time) step {
+func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[mapping.Key]float64, old bool,
+	incarnation string, at time.Time,
+) step {
 	var s step
 	p.reading++
 	first := !p.read
@@ -199,7 +201,8 @@ func (p *process) choose(all []scrape.Source) (believed, better *scrape.Source) 
 
 // silent reports whether the trusted source is missing from the reading.
 func (p *process) silent(all []scrape.Source) bool {
-	return p.source != "" && !slices.ContainsFunc(all, func(s scrape.Source) bool { return s.Name == p.source && countsRequests(s.Values) })
+	return p.source != "" && !slices.ContainsFunc(all,
+		func(s scrape.Source) bool { return s.Name == p.source && countsRequests(s.Values) })
 }
 
 func countsRequests(values map[mapping.Key]float64) bool {

@@ -44,25 +44,84 @@ func TestOneCounter(t *testing.T) {
 		"fell, restart reported":               {false, []reading{{5, 0, "0"}, {2, 0, "1"}, {3, 0, "1"}}, 8, nil, 1},
 		"restarted, counter is higher already": {false, []reading{{5, 0, "0"}, {6, 0, "1"}}, 11, nil, 1},
 		"start time and container changed":     {false, []reading{{5, 100, "0"}, {6, 200, "1"}}, 11, nil, 1},
-		"clock steps":                          {false, []reading{{5, 100, "0"}, {6, 105, "0"}, {7, 100, "0"}, {8, 105, "0"}}, 8, nil, 0},
-		"clock steps, container unknown":       {false, []reading{{5, 100, ""}, {6, 105, ""}, {7, 100, ""}, {8, 105, ""}}, 8, nil, 0},
-		"clock steps by a day":                 {false, []reading{{5, 100, "0"}, {6, 86500, "0"}, {7, 100, "0"}}, 7, nil, 0},
-		"clock steps during a restart":         {false, []reading{{5, 100, "0"}, {2, 101, "1"}, {3, 101, "1"}}, 8, nil, 1},
-		"overtaken, container told later":      {false, []reading{{5, 100, "0"}, {6, 200, "0"}, {8, 200, "1"}, {9, 200, "1"}}, 14, nil, 1},
-		"overtaken, container told too late":   {false, []reading{{5, 100, "0"}, {6, 200, "0"}, {6, 200, "0"}, {6, 200, "0"}, {6, 200, "0"}, {6, 200, "0"}, {6, 200, "0"}, {7, 200, "1"}}, 7, nil, 0},
-		"overtaken, container told earlier":    {false, []reading{{5, 100, "0"}, {6, 100, "1"}, {7, 200, "1"}}, 13, nil, 1},
-		"overtaken, container unknown":         {false, []reading{{5, 100, ""}, {5, 100, ""}, {6, 200, ""}}, 11, nil, 1},
-		"fell, container told later":           {false, []reading{{5, 100, "0"}, {2, 200, "0"}, {3, 200, "1"}}, 8, nil, 1},
-		"clock adjusted":                       {false, []reading{{5, 100, "0"}, {6, 101.5, "0"}}, 6, nil, 0},
-		"start time reported late":             {false, []reading{{5, 0, "0"}, {6, 100, "0"}, {2, 200, "1"}}, 8, nil, 1},
-		"invalid: fell in the same process":    {false, []reading{{5, 100, "0"}, {2, 100, "0"}, {6, 100, "0"}}, 6, map[string]int{RejectedFall: 1}, 0},
-		"stays low":                            {false, []reading{{5, 100, ""}, {1, 100, ""}, {2, 100, ""}, {3, 100, ""}, {4, 100, ""}}, 6, map[string]int{RejectedFall: 3}, 0},
-		"invalid: jumped":                      {false, []reading{{5, 100, ""}, {1e15, 100, ""}, {6, 100, ""}}, 6, map[string]int{RejectedJump: 1}, 0},
-		"stays high":                           {false, []reading{{0, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15 + 4, 100, ""}}, 4, map[string]int{RejectedJump: 3}, 0},
-		"other container restarted":            {false, []reading{{5, 100, "0"}, {6, 100, "1"}}, 6, nil, 0},
-		"restarted twice, reported once":       {false, []reading{{5, 0, "0"}, {2, 0, "0"}, {1, 0, "0"}, {3, 0, "2"}}, 10, nil, 2},
-		"new counter":                          {false, []reading{{math.NaN(), 0, ""}, {3, 0, ""}, {math.NaN(), 0, ""}, {4, 0, ""}}, 4, nil, 0},
-		"old process, new counter":             {true, []reading{{math.NaN(), 0, ""}, {3, 0, ""}}, 3, nil, 0},
+		"clock steps": {
+			false,
+			[]reading{{5, 100, "0"}, {6, 105, "0"}, {7, 100, "0"}, {8, 105, "0"}},
+			8, nil, 0,
+		},
+		"clock steps, container unknown": {
+			false,
+			[]reading{{5, 100, ""}, {6, 105, ""}, {7, 100, ""}, {8, 105, ""}},
+			8,
+			nil, 0,
+		},
+		"clock steps by a day":         {false, []reading{{5, 100, "0"}, {6, 86500, "0"}, {7, 100, "0"}}, 7, nil, 0},
+		"clock steps during a restart": {false, []reading{{5, 100, "0"}, {2, 101, "1"}, {3, 101, "1"}}, 8, nil, 1},
+		"overtaken, container told later": {
+			false,
+			[]reading{{5, 100, "0"}, {6, 200, "0"}, {8, 200, "1"}, {9, 200, "1"}},
+			14, nil, 1,
+		},
+		"overtaken, container told too late": {
+			false,
+			[]reading{
+				{5, 100, "0"},
+				{6, 200, "0"},
+				{6, 200, "0"},
+				{6, 200, "0"},
+				{6, 200, "0"},
+				{6, 200, "0"},
+				{6, 200, "0"},
+				{7, 200, "1"},
+			},
+			7, nil, 0,
+		},
+		"overtaken, container told earlier": {false, []reading{{5, 100, "0"}, {6, 100, "1"}, {7, 200, "1"}}, 13, nil, 1},
+		"overtaken, container unknown":      {false, []reading{{5, 100, ""}, {5, 100, ""}, {6, 200, ""}}, 11, nil, 1},
+		"fell, container told later":        {false, []reading{{5, 100, "0"}, {2, 200, "0"}, {3, 200, "1"}}, 8, nil, 1},
+		"clock adjusted":                    {false, []reading{{5, 100, "0"}, {6, 101.5, "0"}}, 6, nil, 0},
+		"start time reported late":          {false, []reading{{5, 0, "0"}, {6, 100, "0"}, {2, 200, "1"}}, 8, nil, 1},
+		"invalid: fell in the same process": {
+			false,
+			[]reading{{5, 100, "0"}, {2, 100, "0"}, {6, 100, "0"}},
+			6,
+			map[string]int{RejectedFall: 1},
+			0,
+		},
+		"stays low": {
+			false,
+			[]reading{{5, 100, ""}, {1, 100, ""}, {2, 100, ""}, {3, 100, ""}, {4, 100, ""}},
+			6,
+			map[string]int{RejectedFall: 3},
+			0,
+		},
+		"invalid: jumped": {
+			false,
+			[]reading{{5, 100, ""}, {1e15, 100, ""}, {6, 100, ""}},
+			6,
+			map[string]int{RejectedJump: 1},
+			0,
+		},
+		"stays high": {
+			false,
+			[]reading{{0, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15 + 4, 100, ""}},
+			4,
+			map[string]int{RejectedJump: 3},
+			0,
+		},
+		"other container restarted": {false, []reading{{5, 100, "0"}, {6, 100, "1"}}, 6, nil, 0},
+		"restarted twice, reported once": {
+			false,
+			[]reading{{5, 0, "0"}, {2, 0, "0"}, {1, 0, "0"}, {3, 0, "2"}},
+			10,
+			nil, 2,
+		},
+		"new counter": {
+			false,
+			[]reading{{math.NaN(), 0, ""}, {3, 0, ""}, {math.NaN(), 0, ""}, {4, 0, ""}},
+			4, nil, 0,
+		},
+		"old process, new counter": {true, []reading{{math.NaN(), 0, ""}, {3, 0, ""}}, 3, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +167,10 @@ func TestOneFallAmongMany(t *testing.T) {
 	var p process
 	at := time.Unix(1000, 0)
 	values := func(ok, failed, late float64) scrape.Exposition {
-		return expose("s", 0, map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed, finishedKey("timeout"): late})
+		return expose("s", 0, map[mapping.Key]float64{
+			finishedKey("ok"): ok, finishedKey("error"): failed,
+			finishedKey("timeout"): late,
+		})
 	}
 	p.advance(values(10, 20, 30), asRead, false, "", at)
 	s := p.advance(values(9, 21, 31), asRead, false, "", at.Add(15*time.Second))
@@ -130,9 +192,15 @@ func TestABetterSourceComes(t *testing.T) {
 	both := func(neutral, kamon float64) scrape.Exposition {
 		var e scrape.Exposition
 		if neutral > 0 {
-			e.Sources = append(e.Sources, scrape.Source{Name: "neutral", Values: map[mapping.Key]float64{finishedKey("ok"): neutral}})
+			e.Sources = append(e.Sources, scrape.Source{
+				Name:   "neutral",
+				Values: map[mapping.Key]float64{finishedKey("ok"): neutral},
+			})
 		}
-		e.Sources = append(e.Sources, scrape.Source{Name: "kamon", Values: map[mapping.Key]float64{finishedKey("unknown"): kamon}})
+		e.Sources = append(e.Sources, scrape.Source{
+			Name:   "kamon",
+			Values: map[mapping.Key]float64{finishedKey("unknown"): kamon},
+		})
 		return e
 	}
 	total := 0.0

@@ -47,9 +47,15 @@ func newWorld(seed uint64) *world {
 }
 
 func (w *world) facts() Facts {
-	f := Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1", Stateful: true}, {UID: "r2", Name: "cart-2", Stateful: true}}}
+	f := Facts{Revisions: []Revision{
+		{UID: "r1", Name: "cart-1", Stateful: true},
+		{UID: "r2", Name: "cart-2", Stateful: true},
+	}}
 	for uid, p := range w.pods {
-		f.Pods = append(f.Pods, Pod{UID: uid, Revision: p.revision, Incarnation: fmt.Sprint(p.restarts), Restarts: p.restarts, Ready: true})
+		f.Pods = append(f.Pods, Pod{
+			UID: uid, Revision: p.revision, Incarnation: fmt.Sprint(p.restarts),
+			Restarts: p.restarts, Ready: true,
+		})
 	}
 	return f
 }
@@ -164,7 +170,8 @@ func TestTotalsEqualTheTruth(t *testing.T) {
 		}
 		for uid, got := range before {
 			if got < w.truth[uid]-w.unseen[uid] {
-				t.Errorf("seed %d: %s counted %v; the truth is %v, of which %v could not be seen", seed, uid, got, w.truth[uid], w.unseen[uid])
+				t.Errorf("seed %d: %s counted %v; the truth is %v, of which %v could not be seen", seed, uid, got, w.truth[uid],
+					w.unseen[uid])
 			}
 		}
 	}

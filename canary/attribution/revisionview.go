@@ -70,7 +70,8 @@ func (v *revisionView) figures() RevisionFigures {
 // failure loses nothing, because the next reading catches up.
 const missedForGood = 2
 
-// unanswering counts serving pods whose counts are not known. In a stateful cluster, a pod that is no longer ready still holds its shards.
+// unanswering counts serving pods whose counts are not known. In a stateful cluster, a pod that is no longer ready
+// still holds its shards.
 func (v *revisionView) unanswering() int {
 	n := 0
 	for _, p := range v.pods {
@@ -124,12 +125,18 @@ func (v *revisionView) outcomes() map[string]float64 {
 	told, known := v.tellsOutcomes()
 	known = known || by[mapping.OK]+by[mapping.Error]+by[mapping.Timeout] > 0
 	if unknown > 0 || told && !known {
-		v.missing = append(v.missing, NoData{Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown, Detail: v.hint()})
+		v.missing = append(v.missing, NoData{
+			Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown,
+			Detail: v.hint(),
+		})
 		if !known {
 			return map[string]float64{mapping.Unknown: unknown}
 		}
 	}
-	out := map[string]float64{mapping.OK: by[mapping.OK], mapping.Error: by[mapping.Error], mapping.Timeout: by[mapping.Timeout]}
+	out := map[string]float64{
+		mapping.OK: by[mapping.OK], mapping.Error: by[mapping.Error],
+		mapping.Timeout: by[mapping.Timeout],
+	}
 	if unknown > 0 {
 		out[mapping.Unknown] = unknown
 	}
@@ -238,7 +245,8 @@ func (v *revisionView) unaccounted() *float64 {
 
 // startsUnknown reports whether starts are not counted, or not for every entity type.
 func (v *revisionView) startsUnknown() bool {
-	return v.tally.Started == 0 && v.tally.Total() > 0 || slices.ContainsFunc(v.pods, func(p *pod) bool { return p.app.startsUnknown() })
+	return v.tally.Started == 0 && v.tally.Total() > 0 ||
+		slices.ContainsFunc(v.pods, func(p *pod) bool { return p.app.startsUnknown() })
 }
 
 // open returns the open requests of all pods. Those of a pod that has ended never finish.

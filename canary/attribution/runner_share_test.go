@@ -15,8 +15,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// living is a Service with one pod per Revision that handle requests until they are gone. It gives the readings of a real Runner to
-// Counts: the addresses are wrong, so it answers for the pods.
+// living is a Service with one pod per Revision that handle requests until they are gone. It gives the readings of a
+// real Runner to Counts: the addresses are wrong, so it answers for the pods.
 type living struct {
 	mu     sync.Mutex
 	exists bool
@@ -58,6 +58,16 @@ func (l *living) Read(key types.NamespacedName, all []scrape.Reading) {
 	l.Counts.Read(key, all)
 }
 
+// always leads for all Services.
+type always struct{}
+
+func (always) IsLeaderFor(types.NamespacedName) bool { return true }
+
+// scraping are settings that do not change.
+type scraping scrape.Settings
+
+func (s scraping) Scraping() scrape.Settings { return scrape.Settings(s) }
+
 // With the default interval, whenever the last pods go, nothing is left of the share after the window.
 func TestSharesEndWheneverTheLastPodsGo(t *testing.T) {
 	t.Parallel()
@@ -76,9 +86,10 @@ func TestSharesEndWheneverTheLastPodsGo(t *testing.T) {
 			}, time.Now)
 			neutral := mapping.NewReader(mapping.Neutral())
 			r := &scrape.Runner{
-				Budget: scrape.NewBudget(), Client: scrape.NewClient(1), Plan: l, Sink: l, Leads: func(types.NamespacedName) bool { return true },
-				Settings: func() scrape.Settings {
-					return scrape.Settings{Interval: 15 * time.Second, Limits: scrape.DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral}
+				Budget: scrape.NewBudget(), Client: scrape.NewClient(1), Discovery: l, Sink: l, Leader: always{},
+				Settings: scraping{
+					Interval: 15 * time.Second, Limits: scrape.DefaultLimits, Reader: func(string) *mapping.Reader { return neutral },
+					Entry: neutral,
 				},
 			}
 			ctx, cancel := context.WithCancel(t.Context())

@@ -114,8 +114,10 @@ type serviceCounts struct {
 func newServiceCounts(fresh bool) *serviceCounts {
 	return &serviceCounts{
 		fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
-		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames), shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
-		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{}, gone: map[types.UID]goneRaw{},
+		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames),
+		shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
+		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{},
+		gone:   map[types.UID]goneRaw{},
 		levels: map[types.UID]*levels{}, frozen: map[types.UID]map[types.UID]Level{},
 	}
 }
@@ -257,7 +259,7 @@ func (c *serviceCounts) suffered(was, is Pod) {
 // take counts the readings.
 func (c *serviceCounts) take(all []scrape.Reading) {
 	c.took, c.swept = 0, false
-	heard := c.attend()
+	batch := c.newBatch()
 	for _, r := range all {
 		c.took = max(c.took, r.Took)
 		p := c.pods[r.Target.Pod]
@@ -295,7 +297,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		} else {
 			p.appMissed = 0
 		}
-		heard.hear(p, r, s, unread)
+		batch.add(p, r, s, unread)
 		if byShard(s.deltas) && r.At.After(c.readTill) {
 			c.readTill = r.At
 		}
@@ -310,7 +312,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		p.flight.note(r.At, p.app.open(), p.app.sum(mapping.DurationSum), p.app.sum(mapping.Finished))
 		p.shards = c.gauges(r.Sources)
 	}
-	c.conclude(heard)
+	c.conclude(batch)
 }
 
 func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
@@ -372,7 +374,7 @@ func (c *serviceCounts) fold(s scrape.Source) map[mapping.Key]float64 {
 func (c *serviceCounts) folds(values map[mapping.Key]float64) bool {
 	more := false
 	for k := range values {
-		if c.crowded(k) {
+		if c.full(k) {
 			c.sweep(values)
 		}
 		switch {
@@ -386,8 +388,8 @@ func (c *serviceCounts) folds(values map[mapping.Key]float64) bool {
 	return more
 }
 
-// crowded reports whether there is no room for the key's entity type, shard or bound.
-func (c *serviceCounts) crowded(k mapping.Key) bool {
+// full reports whether there is no room for the key's entity type, shard or bound.
+func (c *serviceCounts) full(k mapping.Key) bool {
 	return !entryFigure(k.Figure) && c.entities.full(k.Entity) ||
 		k.Shard != "" && c.shards.full(ShardKey{Entity: k.Entity, Shard: k.Shard}) ||
 		bucket(k) && !isFixed(k.Bound) && c.bounds.full(k.Bound)
@@ -403,7 +405,8 @@ func bucket(k mapping.Key) bool {
 
 // entryFigure reports whether the figure is queue-proxy's, which has no entity types.
 func entryFigure(f mapping.Figure) bool {
-	return f == mapping.EntryHTTP || f == mapping.EntryServing || f == mapping.EntryDuration || f == mapping.EntryDurationSum
+	return f == mapping.EntryHTTP || f == mapping.EntryServing || f == mapping.EntryDuration ||
+		f == mapping.EntryDurationSum
 }
 
 // strange reports whether the request is said to have entered at a Revision that does not exist.

@@ -16,7 +16,8 @@ import (
 func TestShares(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
-	if f := b.one(t); f.Revisions[1].Shards[AllEntities] != 34 || !has(f, "r2", "handled_requests_total", NotRead) || !has(f, "", "unaccounted_requests", CallsPerRequestUnknown) {
+	if f := b.one(t); f.Revisions[1].Shards[AllEntities] != 34 || !has(f, "r2", "handled_requests_total", NotRead) ||
+		!has(f, "", "unaccounted_requests", CallsPerRequestUnknown) {
 		t.Errorf("%+v", f.NoData)
 	}
 	for i := 0.0; i < 40; i++ {
@@ -29,7 +30,8 @@ func TestShares(t *testing.T) {
 		t.Errorf("the share is %v", got)
 	}
 	r := f.Revisions[1]
-	if *r.Members != 0 || *f.Revisions[0].Members != 1 || r.Shards["Cart"] != 5 || *r.Required != .05 || *r.ScrapeAge != 0 {
+	if *r.Members != 0 || *f.Revisions[0].Members != 1 || r.Shards["Cart"] != 5 || *r.Required != .05 ||
+		*r.ScrapeAge != 0 {
 		t.Errorf("%+v", r)
 	}
 	b.pass(time.Hour)
@@ -63,7 +65,10 @@ func TestEntryRevisions(t *testing.T) {
 	b := newBench(true, sharded())
 	entered := func(at string) mapping.Key { return mapping.Key{Figure: mapping.EnteredAt, Outcome: at} }
 	gone, stays := b.facts.Revisions[0].Name, b.facts.Revisions[1].Name
-	values := merged(handled(30, 0), map[mapping.Key]float64{entered(gone): 20, entered(stays): 4, entered("x"): 3, entered("y"): 3})
+	values := merged(handled(30, 0), map[mapping.Key]float64{
+		entered(gone): 20, entered(stays): 4, entered("x"): 3,
+		entered("y"): 3,
+	})
 	b.read("p2", false, values)
 	b.facts.Revisions = b.facts.Revisions[1:]
 	b.read("p2", false, merged(values, map[mapping.Key]float64{entered(gone): 21}))

@@ -9,8 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// A pod of a stateful cluster holds its shards for as long as it runs. What it handles is not known if it answers without its counters,
-// or is not ready and does not answer.
+// A pod of a stateful cluster holds its shards for as long as it runs. What it handles is not known if it answers
+// without its counters, or is not ready and does not answer.
 func TestPodsThatServeUnseenAreUnanswering(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")

@@ -25,7 +25,8 @@ func TestNothingIsKeptOfAServiceWithoutPods(t *testing.T) {
 	b.pass(time.Hour)
 	b.Read(cart, nil)
 	f := b.one(t)
-	if len(b.services) != 0 || b.Health().Services != 1 || len(f.Revisions) != 2 || *f.Revisions[1].Required != .05 || !has(f, "r2", "handled_requests_total", NotRead) {
+	if len(b.services) != 0 || b.Health().Services != 1 || len(f.Revisions) != 2 || *f.Revisions[1].Required != .05 ||
+		!has(f, "r2", "handled_requests_total", NotRead) {
 		t.Errorf("%d are kept; %+v", len(b.services), f)
 	}
 	b.facts.Revisions[1].Required = ratio(.5)
@@ -59,7 +60,8 @@ func TestFirstPodsAreCountedFromTheirStart(t *testing.T) {
 	}
 }
 
-// A Service keeps what its pods counted when it is scaled to zero, and is not read any more: time goes on, and Revisions go.
+// A Service keeps what its pods counted when it is scaled to zero, and is not read any more: time goes on, and
+// Revisions go.
 func TestServiceScaledToZero(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())

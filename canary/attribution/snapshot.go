@@ -195,7 +195,10 @@ type first struct {
 
 // counters returns a process's counters at its last reading.
 func (p *process) counters() counters {
-	c := counters{Read: p.read, Source: p.source, Start: p.start, Incarnation: p.incarnation, Values: make(map[mapping.Key]float64, len(p.last))}
+	c := counters{
+		Read: p.read, Source: p.source, Start: p.start, Incarnation: p.incarnation,
+		Values: make(map[mapping.Key]float64, len(p.last)),
+	}
 	for k, m := range p.last {
 		c.Values[k] = m.value
 	}
@@ -206,7 +209,11 @@ func (c *serviceCounts) snapshot(now time.Time) Snapshot {
 	if c.epoch == "" {
 		c.epoch = string(uuid.NewUUID())
 	}
-	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, gone: map[types.UID]goneRaw{}, shards: c.fewShards(), past: c.past(), levels: pastLevels{now: c.allLevels(), frozen: maps.Clone(c.frozen)}}
+	s := Snapshot{
+		At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{},
+		gone: map[types.UID]goneRaw{}, shards: c.fewShards(), past: c.past(),
+		levels: pastLevels{now: c.allLevels(), frozen: maps.Clone(c.frozen)},
+	}
 	for uid, t := range c.tallies {
 		is := t.minus(newTally(), s.shards)
 		is.Before = only(t.Before, s.shards)
@@ -260,8 +267,10 @@ func keep(values map[mapping.Key]float64, only map[ShardKey]bool) {
 func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
 	out := Tally{
 		Started: t.Started - was.Started, DurationSum: t.DurationSum - was.DurationSum, Cut: t.Cut - was.Cut,
-		Forwarded: t.Forwarded - was.Forwarded, EntryDurationSum: t.EntryDurationSum - was.EntryDurationSum, Lost: t.Lost - was.Lost,
-		Finished: less(t.Finished, was.Finished), EnteredAt: less(t.EnteredAt, was.EnteredAt), Buckets: less(t.Buckets, was.Buckets), Entered: less(t.Entered, was.Entered),
+		Forwarded: t.Forwarded - was.Forwarded, EntryDurationSum: t.EntryDurationSum - was.EntryDurationSum,
+		Lost:     t.Lost - was.Lost,
+		Finished: less(t.Finished, was.Finished), EnteredAt: less(t.EnteredAt, was.EnteredAt),
+		Buckets: less(t.Buckets, was.Buckets), Entered: less(t.Entered, was.Entered),
 		EntryBuckets: less(t.EntryBuckets, was.EntryBuckets), Restarts: less(t.Restarts, was.Restarts),
 		Shards: map[ShardKey]Shard{},
 	}
@@ -270,7 +279,10 @@ func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
 			continue
 		}
 		w := was.Shards[k]
-		out.Shards[k] = Shard{OK: more(s.OK, w.OK), Error: more(s.Error, w.Error), Timeout: more(s.Timeout, w.Timeout), Unknown: more(s.Unknown, w.Unknown), Slow: more(s.Slow, w.Slow)}
+		out.Shards[k] = Shard{
+			OK: more(s.OK, w.OK), Error: more(s.Error, w.Error), Timeout: more(s.Timeout, w.Timeout),
+			Unknown: more(s.Unknown, w.Unknown), Slow: more(s.Slow, w.Slow),
+		}
 	}
 	return out
 }

@@ -90,7 +90,8 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	next.pass(time.Minute)
 	next.readBoth(handled(12, 1), handled(30, 5))
 	d := since(t, next, from)
-	if diff := cmp.Diff(map[string]float64{"ok": 10, "error": 3}, d.Revisions["r2"].Finished); diff != "" || d.LostPods != 0 {
+	if diff := cmp.Diff(map[string]float64{"ok": 10, "error": 3}, d.Revisions["r2"].Finished); diff != "" ||
+		d.LostPods != 0 {
 		t.Errorf("%d lost, %s", d.LostPods, diff)
 	}
 	if s := d.Revisions["r2"].Shards[ShardKey{Shard: "7"}]; s.OK != 10 {
@@ -113,8 +114,11 @@ func TestUnseenIntervalIsReported(t *testing.T) {
 	}{
 		"pod deleted":        {change: func(b *bench) { b.facts.Pods = b.facts.Pods[:1] }, lost: 1},
 		"pod cannot be read": {err: errors.New("refused"), lost: 1},
-		"pod restarted":      {change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 }, second: handled(3, 0), ok: 3, lost: 1},
-		"nothing happened":   {second: handled(20, 2)},
+		"pod restarted": {
+			change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 },
+			second: handled(3, 0), ok: 3, lost: 1,
+		},
+		"nothing happened": {second: handled(20, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +202,8 @@ func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
 		}
 		for uid, got := range total {
 			if truth := w.truth[uid]; got > truth || got < truth-w.unseen[uid] {
-				t.Errorf("seed %d: %s counted %v; the truth is %v, of which %v could not be seen", seed, uid, got, truth, w.unseen[uid])
+				t.Errorf("seed %d: %s counted %v; the truth is %v, of which %v could not be seen", seed, uid, got, truth,
+					w.unseen[uid])
 			}
 		}
 	}
@@ -254,7 +259,8 @@ func TestPodNotVerifiedByTheFirstProcess(t *testing.T) {
 	next.Begin(cart, false)
 	next.readBoth(handled(12, 1), handled(1e6, 5e4))
 	d := since(t, next, handedOver(t, from))
-	if got := d.Revisions["r2"]; got.Finished["ok"] != 0 || got.Finished["error"] != 0 || got.Restarts[RestartedOther] != 0 || d.LostPods != 1 {
+	if got := d.Revisions["r2"]; got.Finished["ok"] != 0 || got.Finished["error"] != 0 ||
+		got.Restarts[RestartedOther] != 0 || d.LostPods != 1 {
 		t.Errorf("finished %v, restarts %v, %d pods lost", got.Finished, got.Restarts, d.LostPods)
 	}
 	if got := d.Revisions["r1"].Finished["ok"]; got != 2 {
@@ -278,7 +284,8 @@ func TestReturningPodIsNotCountedTwice(t *testing.T) {
 	}
 	b.pass(time.Minute)
 	b.readBoth(handled(10, 0), handled(6, 3))
-	if diff := cmp.Diff(map[string]float64{mapping.OK: 6, mapping.Error: 3, mapping.Timeout: 0}, b.one(t).Revisions[1].Handled); diff != "" {
+	if diff := cmp.Diff(map[string]float64{mapping.OK: 6, mapping.Error: 3, mapping.Timeout: 0},
+		b.one(t).Revisions[1].Handled); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -287,7 +294,10 @@ func TestReturningPodIsNotCountedTwice(t *testing.T) {
 func TestAClockThatStepsIsNoRestart(t *testing.T) {
 	t.Parallel()
 	counted := func(start float64, incarnation string, ok, failed float64) counters {
-		return counters{Read: true, Source: "s", Start: start, Incarnation: incarnation, Values: map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed}}
+		return counters{
+			Read: true, Source: "s", Start: start, Incarnation: incarnation,
+			Values: map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed},
+		}
 	}
 	for name, c := range map[string]struct {
 		was, is counters

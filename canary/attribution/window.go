@@ -44,8 +44,8 @@ const pointsOfShares = 30
 // split remembers how much every Revision had handled, for one window. What a point says holds until the next one.
 type split struct {
 	points []point[[]amount]
-	// late is what changed too soon after the last point for another one, if anything did. It becomes one before the next: after the
-	// last pod of a Service, there is no next reading.
+	// late is what changed too soon after the last point for another one, if anything did. It becomes one before the
+	// next: after the last pod of a Service, there is no next reading.
 	late *point[[]amount]
 }
 

@@ -28,9 +28,9 @@ var errKey = errors.New("want a figure, an entity type, an outcome, a shard and 
 
 var errColumn = errors.New("what was counted has a column that does not go with its keys")
 
-// written is the JSON form of a Snapshot. JSON keys are strings and most pods share them, so the keys
+// encodedSnapshot is the JSON form of a Snapshot. JSON keys are strings and most pods share them, so the keys
 // appear once and each pod's numbers are a column. 100 pods with 512 shards take a third of the bytes.
-type written struct {
+type encodedSnapshot struct {
 	At        time.Time                        `json:"at"`
 	Epoch     string                           `json:"epoch"`
 	Revisions map[types.UID]map[string]float64 `json:"revisions"`
@@ -81,7 +81,10 @@ func (c column) named(keys []string) (map[string]float64, error) {
 
 // MarshalJSON implements json.Marshaler. The result compresses well; its storage compresses it.
 func (s Snapshot) MarshalJSON() ([]byte, error) {
-	w := written{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Columns: map[types.UID]columns{}}
+	w := encodedSnapshot{
+		At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{},
+		Columns: map[types.UID]columns{},
+	}
 	for uid, t := range s.revisions {
 		w.Revisions[uid] = named(t.values())
 	}
@@ -138,7 +141,7 @@ func (s *Snapshot) UnmarshalJSON(content []byte) error {
 	if err != nil {
 		return err
 	}
-	var w written
+	var w encodedSnapshot
 	if err := json.Unmarshal(content, &w); err != nil {
 		return fmt.Errorf("reading what was counted: %w", err)
 	}
@@ -189,7 +192,8 @@ const (
 // values is the inverse of Tally.add.
 func (t *Tally) values() map[mapping.Key]float64 {
 	out := map[mapping.Key]float64{
-		{Figure: mapping.Started}: t.Started, {Figure: mapping.DurationSum}: t.DurationSum, {Figure: mapping.EntryServing}: t.Forwarded,
+		{Figure: mapping.Started}: t.Started, {Figure: mapping.DurationSum}: t.DurationSum,
+		{Figure: mapping.EntryServing}:     t.Forwarded,
 		{Figure: mapping.EntryDurationSum}: t.EntryDurationSum, {Figure: cutFigure}: t.Cut, {Figure: lostFigure}: t.Lost,
 	}
 	for outcome, n := range t.Finished {
@@ -212,7 +216,10 @@ func (t *Tally) values() map[mapping.Key]float64 {
 	}
 	for k, s := range t.Shards {
 		key := mapping.Key{Figure: mapping.ShardFinished, Entity: k.Entity, Shard: k.Shard}
-		for outcome, n := range map[string]float64{mapping.OK: s.OK, mapping.Error: s.Error, mapping.Timeout: s.Timeout, mapping.Unknown: s.Unknown} {
+		for outcome, n := range map[string]float64{
+			mapping.OK: s.OK, mapping.Error: s.Error, mapping.Timeout: s.Timeout,
+			mapping.Unknown: s.Unknown,
+		} {
 			key.Outcome = outcome
 			out[key] = n
 		}
@@ -240,7 +247,11 @@ func named(values map[mapping.Key]float64) map[string]float64 {
 	out := make(map[string]float64, len(values))
 	for k, v := range values {
 		if v != 0 || k.Bound != 0 {
-			text, _ := json.Marshal([]string{string(k.Figure), k.Entity, k.Outcome, k.Shard, strconv.FormatFloat(k.Bound, 'g', -1, 64)}) // strings only, cannot fail
+			// strings only, cannot fail
+			text, _ := json.Marshal([]string{
+				string(k.Figure), k.Entity, k.Outcome, k.Shard,
+				strconv.FormatFloat(k.Bound, 'g', -1, 64),
+			})
 			out[string(text)] = v
 		}
 	}
@@ -258,7 +269,10 @@ func keyed(values map[string]float64) (map[mapping.Key]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("what was counted has a key %q: %w", text, err)
 		}
-		out[mapping.Key{Figure: mapping.Figure(parts[0]), Entity: parts[1], Outcome: parts[2], Shard: parts[3], Bound: bound}] = v
+		out[mapping.Key{
+			Figure: mapping.Figure(parts[0]), Entity: parts[1], Outcome: parts[2], Shard: parts[3],
+			Bound: bound,
+		}] = v
 	}
 	return out, nil
 }

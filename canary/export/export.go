@@ -30,7 +30,10 @@ type Counts interface {
 var revisionLabels = []string{"k8s_namespace_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"}
 
 func describe(name, help string, labels ...string) *family {
-	return &family{desc: prometheus.NewDesc("canary_"+name, help, append(slices.Clone(revisionLabels), labels...), nil), own: labels}
+	return &family{
+		desc: prometheus.NewDesc("canary_"+name, help, append(slices.Clone(revisionLabels), labels...), nil),
+		own:  labels,
+	}
 }
 
 var (
@@ -39,7 +42,8 @@ var (
 	handledRequests = describe("handled_requests_total",
 		"Requests that the Revision handled, wherever they entered, by outcome.", "outcome")
 	handledByEntry = describe("handled_requests_by_entry_total",
-		"Requests that the Revision handled, by the Revision where they entered; only if the application exports this.", "entry_revision_name")
+		"Requests that the Revision handled, by the Revision where they entered; only if the application exports this.",
+		"entry_revision_name")
 	handledDuration = describe("handled_request_duration_seconds",
 		"Durations of the requests that the Revision handled, in seconds.")
 	requiredShare = describe("traffic_share_ratio",
@@ -60,15 +64,19 @@ var (
 		"1 for each figure that is missing, with the reason.", "figure", "reason")
 
 	scrapes  = prometheus.NewDesc("canary_scrapes_total", "Scrapes of pods, by result.", []string{"result"}, nil)
-	rejected = prometheus.NewDesc("canary_rejected_samples_total", "Samples of pods that were not counted as exported, by reason.", []string{"reason"}, nil)
+	rejected = prometheus.NewDesc("canary_rejected_samples_total",
+		"Samples of pods that were not counted as exported, by reason.", []string{"reason"}, nil)
 	targets  = prometheus.NewDesc("canary_scrape_targets", "Ports of pods that this replica scrapes.", nil, nil)
 	services = prometheus.NewDesc("canary_scrape_services", "Services that this replica scrapes.", nil, nil)
-	duration = prometheus.NewDesc("canary_scrape_duration_seconds", "Duration of the slowest of the last scrapes, in seconds.", nil, nil)
+	duration = prometheus.NewDesc("canary_scrape_duration_seconds",
+		"Duration of the slowest of the last scrapes, in seconds.", nil, nil)
 )
 
 var all = []*prometheus.Desc{
-	entryRequests.desc, handledRequests.desc, handledByEntry.desc, handledDuration.desc, requiredShare.desc, handledShare.desc, unaccounted.desc,
-	podRestarts.desc, clusterMembers.desc, clusterShards.desc, scrapeAge.desc, noData.desc, scrapes, rejected, targets, services, duration,
+	entryRequests.desc, handledRequests.desc, handledByEntry.desc, handledDuration.desc, requiredShare.desc,
+	handledShare.desc, unaccounted.desc,
+	podRestarts.desc, clusterMembers.desc, clusterShards.desc, scrapeAge.desc, noData.desc, scrapes, rejected, targets,
+	services, duration,
 }
 
 // Collector is a prometheus.Collector of Counts.
@@ -110,7 +118,9 @@ func plain(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.V
 }
 
 // send drops an invalid metric, because one bad label must not fail the whole scrape.
-func send(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+func send(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64,
+	labels ...string,
+) {
 	if m, err := prometheus.NewConstMetric(desc, kind, value, labels...); err == nil {
 		to <- m
 	}
@@ -128,7 +138,8 @@ type service struct {
 // of makes what follows the figures of a Revision, or of the Service if it has no name.
 func (s *service) of(configuration, revision string) {
 	s.labels = []*dto.LabelPair{
-		pair(revisionLabels[0], s.namespace), pair(revisionLabels[2], configuration), pair(revisionLabels[3], revision), pair(revisionLabels[1], s.name),
+		pair(revisionLabels[0], s.namespace), pair(revisionLabels[2], configuration), pair(revisionLabels[3], revision),
+		pair(revisionLabels[1], s.name),
 	}
 }
 
@@ -188,7 +199,8 @@ func (s *service) revision(r attribution.RevisionFigures) {
 	s.by(handledRequests, prometheus.CounterValue, r.Handled)
 	s.by(handledByEntry, prometheus.CounterValue, r.EnteredAt)
 	if h := r.Durations; h != nil {
-		if m, err := prometheus.NewConstHistogram(handledDuration.desc, h.Count, h.Sum, h.Buckets, s.namespace, s.name, r.Configuration, r.Name); err == nil {
+		if m, err := prometheus.NewConstHistogram(handledDuration.desc, h.Count, h.Sum, h.Buckets, s.namespace, s.name,
+			r.Configuration, r.Name); err == nil {
 			s.to <- m
 		}
 	}

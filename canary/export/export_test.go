@@ -52,7 +52,8 @@ func sample() fixed {
 			},
 		}},
 		health: attribution.Health{
-			Scrapes: map[string]float64{"success": 7, "timeout": 1}, Rejected: map[string]float64{"fell": 2}, Services: 1, Targets: 4, Longest: 250 * time.Millisecond,
+			Scrapes: map[string]float64{"success": 7, "timeout": 1}, Rejected: map[string]float64{"fell": 2}, Services: 1,
+			Targets: 4, Longest: 250 * time.Millisecond,
 		},
 	}
 }
@@ -154,7 +155,8 @@ func TestDescribesEverything(t *testing.T) {
 	}
 }
 
-// Labels of applications may be anything. The registry refuses a scrape with one that is not valid, or with labels that are not sorted.
+// Labels of applications may be anything. The registry refuses a scrape with one that is not valid, or with labels
+// that are not sorted.
 func TestOneBadLabelDoesNotFailTheScrape(t *testing.T) {
 	t.Parallel()
 	bad := sample()
@@ -167,7 +169,11 @@ func TestOneBadLabelDoesNotFailTheScrape(t *testing.T) {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if !slices.IsSortedFunc(m.GetLabel(), func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) }) {
+			if !slices.IsSortedFunc(m.GetLabel(), func(a,
+				b *dto.LabelPair,
+			) int {
+				return strings.Compare(a.GetName(), b.GetName())
+			}) {
 				t.Errorf("%s: %v", f.GetName(), m.GetLabel())
 			}
 		}
@@ -185,7 +191,10 @@ func BenchmarkScrapeOfSleepers(b *testing.B) {
 		for r := range 3 {
 			uid := types.UID(fmt.Sprintf("%d-%d", i, r))
 			f.Revisions = append(f.Revisions, attribution.RevisionFigures{
-				Revision: attribution.Revision{UID: uid, Name: fmt.Sprintf("cart-%d-%d", i, r), Configuration: f.Service.Name, Required: ptr(.5)},
+				Revision: attribution.Revision{
+					UID: uid, Name: fmt.Sprintf("cart-%d-%d", i, r), Configuration: f.Service.Name,
+					Required: ptr(.5),
+				},
 				Restarts: map[string]float64{"oom_killed": 0, "restarted": 0, "pod_failed": 0},
 			})
 			for _, figure := range []string{"handled_requests_total", "entry_requests_total"} {

@@ -20,7 +20,9 @@ import (
 // Push sends a collector's metrics by OTLP if config-observability says so, to the same endpoint and at
 // the same interval as Knative's own metrics. For other protocols it does nothing. It has its own
 // pipeline, because Knative's accepts no other producer. stop sends the last metrics and ends it.
-func Push(ctx context.Context, c metrics.Config, collector prometheus.Collector, of *resource.Resource) (stop func(context.Context) error, err error) {
+func Push(ctx context.Context, c metrics.Config, collector prometheus.Collector,
+	of *resource.Resource,
+) (stop func(context.Context) error, err error) {
 	var exporter metric.Exporter
 	switch c.Protocol {
 	case metrics.ProtocolGRPC:
@@ -49,7 +51,8 @@ func Push(ctx context.Context, c metrics.Config, collector prometheus.Collector,
 	if c.ExportInterval > 0 && os.Getenv("OTEL_METRIC_EXPORT_INTERVAL") == "" {
 		options = append(options, metric.WithInterval(c.ExportInterval))
 	}
-	provider := metric.NewMeterProvider(metric.WithResource(of), metric.WithReader(metric.NewPeriodicReader(exporter, options...)))
+	provider := metric.NewMeterProvider(metric.WithResource(of),
+		metric.WithReader(metric.NewPeriodicReader(exporter, options...)))
 	return provider.Shutdown, nil
 }
 

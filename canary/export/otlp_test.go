@@ -43,7 +43,8 @@ func TestPush(t *testing.T) {
 	if n := len(handled.GetDataPoints()[0].GetAttributes()); n != 5 {
 		t.Errorf("%d attributes", n)
 	}
-	if h := got["canary_handled_request_duration_seconds"].GetHistogram(); len(h.GetDataPoints()) != 1 || h.DataPoints[0].GetCount() != 43 {
+	if h := got["canary_handled_request_duration_seconds"].GetHistogram(); len(h.GetDataPoints()) != 1 ||
+		h.DataPoints[0].GetCount() != 43 {
 		t.Errorf("%v", h)
 	}
 	if got["canary_traffic_share_ratio"].GetGauge() == nil {
@@ -59,7 +60,10 @@ func TestPushOnlyWhereItIsAskedFor(t *testing.T) {
 			t.Errorf("%s: %v", protocol, err)
 		}
 	}
-	for endpoint, want := range map[string]string{"otel.example.com:4317": "https://otel.example.com:4317", "http://otel:4318/v1/metrics": "http://otel:4318/v1/metrics"} {
+	for endpoint, want := range map[string]string{
+		"otel.example.com:4317":       "https://otel.example.com:4317",
+		"http://otel:4318/v1/metrics": "http://otel:4318/v1/metrics",
+	} {
 		if got := endpointOf(metrics.Config{Endpoint: endpoint}); got != want {
 			t.Errorf("%s became %s", endpoint, got)
 		}

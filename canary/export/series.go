@@ -9,8 +9,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// A scrape makes several series for each Revision of each Service, with and without pods, all at the same time. Most of a constant metric
-// of the Prometheus library are its labels, which are alike for all series of a Revision. So series share them.
+// A scrape makes several series for each Revision of each Service, with and without pods, all at the same time. Most
+// of a constant metric of the Prometheus library are its labels, which are alike for all series of a Revision. So
+// series share them.
 
 // family describes the series of one name. own are the labels that they have besides revisionLabels.
 type family struct {
@@ -53,8 +54,8 @@ func (p pairs) of(name, value string) *dto.LabelPair {
 	return p[key]
 }
 
-// around adds labels to those of a Revision, sorted by name. Without any, the result is shared. It returns false if a value is not valid:
-// one bad label must not fail the whole scrape.
+// around adds labels to those of a Revision, sorted by name. Without any, the result is shared. It returns false if a
+// value is not valid: one bad label must not fail the whole scrape.
 func (p pairs) around(revision []*dto.LabelPair, names, values []string) ([]*dto.LabelPair, bool) {
 	for _, l := range revision {
 		if !utf8.ValidString(l.GetValue()) {

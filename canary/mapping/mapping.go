@@ -267,7 +267,8 @@ const hintLength = 40
 func (r *Reader) Hint(series string, l Labels) string {
 	for _, p := range r.parts[series] {
 		from := p.rule.Outcome
-		if (p.figure != Finished && p.figure != ShardFinished) || from == nil || from.Label == "" || !p.rule.matches(l) || known(from.of(l)) != Unknown {
+		if (p.figure != Finished && p.figure != ShardFinished) || from == nil || from.Label == "" || !p.rule.matches(l) ||
+			known(from.of(l)) != Unknown {
 			continue
 		}
 		var said string

@@ -23,7 +23,10 @@ func Neutral() Mapping {
 		{Figure: Finished, Family: "stateful_requests_total", Value: Counter, EntityType: entity, Outcome: outcome},
 		{Figure: EnteredAt, Family: "stateful_requests_total", Value: Counter},
 		{Figure: Duration, Family: "stateful_request_duration_seconds", Value: Histogram, EntityType: entity},
-		{Figure: ShardFinished, Family: "stateful_shard_requests_total", Value: Counter, EntityType: entity, Outcome: outcome, Shard: shard},
+		{
+			Figure: ShardFinished, Family: "stateful_shard_requests_total", Value: Counter, EntityType: entity,
+			Outcome: outcome, Shard: shard,
+		},
 		{Figure: ShardSlow, Family: "stateful_shard_slow_requests_total", Value: Counter, EntityType: entity, Shard: shard},
 		{Figure: Shards, Family: "stateful_shards", Value: Gauge, EntityType: entity},
 	}}

@@ -32,8 +32,8 @@ var (
 // taken lists the names of the built-in mappings.
 var taken = []string{NeutralName, EntryName, EntryOldName}
 
-// written is a mapping as an operator writes it.
-type written struct {
+// document is a mapping as an operator writes it.
+type document struct {
 	Runtimes []string `json:"runtimes,omitempty"`
 	Rules    []Rule   `json:"rules"`
 }
@@ -41,9 +41,10 @@ type written struct {
 // Parse reads one mapping. It reports all errors at once: where, what, and what would be right.
 func Parse(name, content string) (Mapping, error) {
 	if !nameForm.MatchString(name) || slices.Contains(taken, name) {
-		return Mapping{}, fmt.Errorf("the name %q is not allowed; use lowercase letters, digits and dashes, and none of %s", name, strings.Join(taken, ", "))
+		return Mapping{}, fmt.Errorf("the name %q is not allowed; use lowercase letters, digits and dashes, and none of %s",
+			name, strings.Join(taken, ", "))
 	}
-	var w written
+	var w document
 	if err := yaml.UnmarshalStrict([]byte(content), &w); err != nil {
 		return Mapping{}, fmt.Errorf("it is not a mapping; write it like the example, with runtimes and rules: %w", err)
 	}
@@ -68,7 +69,8 @@ func checkRuntimes(runtimes []string) error {
 	var errs []error
 	for i, r := range runtimes {
 		if !slices.Contains(known, r) {
-			errs = append(errs, fmt.Errorf("runtimes[%d] is %q; it must be one of %s", i, text.Truncate(r, hintLength), strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("runtimes[%d] is %q; it must be one of %s", i, text.Truncate(r, hintLength),
+				strings.Join(known, ", ")))
 		}
 	}
 	return errors.Join(errs...)
@@ -88,7 +90,8 @@ var forms = map[Figure][]Value{
 func (r *Rule) check() error {
 	allowed, ok := forms[r.Figure]
 	if !ok {
-		return fmt.Errorf("figure is %q; it must be one of %s", r.Figure, strings.Join(names(slices.Sorted(maps.Keys(forms))), ", "))
+		return fmt.Errorf("figure is %q; it must be one of %s", r.Figure,
+			strings.Join(names(slices.Sorted(maps.Keys(forms))), ", "))
 	}
 	var errs []error
 	if !familyForm.MatchString(r.Family) {
@@ -98,7 +101,8 @@ func (r *Rule) check() error {
 		r.Value = allowed[0]
 	}
 	if !slices.Contains(allowed, r.Value) {
-		errs = append(errs, fmt.Errorf("value is %q; for figure %s, it must be one of %s", r.Value, r.Figure, strings.Join(names(allowed), ", ")))
+		errs = append(errs, fmt.Errorf("value is %q; for figure %s, it must be one of %s", r.Value, r.Figure,
+			strings.Join(names(allowed), ", ")))
 	}
 	if r.Outcome != nil && r.Figure != Finished && r.Figure != ShardFinished {
 		errs = append(errs, fmt.Errorf("outcome is set, but figure %s does not have one; remove it", r.Figure))

@@ -86,7 +86,8 @@ func TestShippedMappingsReadTheirLibraries(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if head, _, _ := strings.Cut(string(body), "\n"); !strings.HasPrefix(head, "# Captured from ") && !strings.HasPrefix(head, "# Read from source: ") {
+		if head, _, _ := strings.Cut(string(body), "\n"); !strings.HasPrefix(head, "# Captured from ") &&
+			!strings.HasPrefix(head, "# Read from source: ") {
 			t.Errorf("%s.txt does not say where it comes from", name)
 		}
 		e, err := scrape.Parse(body, "", mapping.NewReader(mapping.Neutral(), m), 1000)
@@ -118,7 +119,12 @@ func TestEntryReadsQueueProxy(t *testing.T) {
 		// One broke off: only Serving's own family saw it.
 		"queue-proxy-1.19": {mapping.EntryName, map[string]float64{"200": 42, "404": 4, "500": 3}, 15, 49, 47, 1.2, true},
 		// One of the 500s is a request that broke off in the middle of its answer.
-		"queue-proxy-opencensus": {mapping.EntryOldName, map[string]float64{"200": 42, "404": 4, "500": 4}, 27, 50, 48, 1.2, false},
+		"queue-proxy-opencensus": {
+			mapping.EntryOldName,
+			map[string]float64{"200": 42, "404": 4, "500": 4},
+			27, 50, 48, 1.2,
+			false,
+		},
 	} {
 		body, err := os.ReadFile(filepath.Join("testdata", file+".txt"))
 		if err != nil {
@@ -128,7 +134,8 @@ func TestEntryReadsQueueProxy(t *testing.T) {
 			t.Errorf("%s does not say where it comes from", file)
 		}
 		e, err := scrape.Parse(body, "text/plain; version=0.0.4", mapping.Entry(), 1000)
-		if err != nil || len(e.Sources) != 1 || e.Sources[0].Name != c.source || (e.Start > 1e9) != c.start || e.Duplicates > 0 {
+		if err != nil || len(e.Sources) != 1 || e.Sources[0].Name != c.source || (e.Start > 1e9) != c.start ||
+			e.Duplicates > 0 {
 			t.Fatalf("%s: %v, %v", file, e, err)
 		}
 		bounds, codes := 0, map[mapping.Figure]float64{}

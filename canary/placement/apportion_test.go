@@ -43,7 +43,8 @@ func TestApportionKeepsTheQuotaRule(t *testing.T) {
 		for i, n := range placement.Apportion(weights, seats) {
 			sum += n
 			if exact := weights[i] * seats; n*total <= exact-total || n*total >= exact+total {
-				t.Fatalf("%d seats for %v: index %d gets %d, its exact part is %v", seats, weights, i, n, float64(exact)/float64(total))
+				t.Fatalf("%d seats for %v: index %d gets %d, its exact part is %v", seats, weights, i, n,
+					float64(exact)/float64(total))
 			}
 		}
 		if sum != seats {

@@ -33,7 +33,8 @@ func (c *cluster) assign(held bool, in Input) ([]string, []Move) {
 	moves := c.keepPending(owners, seats, surplus, in.Moving)
 	for _, m := range c.members {
 		if surplus[m] > 0 {
-			free := slices.DeleteFunc(slices.Clone(m.shards), func(s int) bool { _, moving := in.Moving[s]; return moving || owners[s] != m.Name })
+			free := slices.DeleteFunc(slices.Clone(m.shards),
+				func(s int) bool { _, moving := in.Moving[s]; return moving || owners[s] != m.Name })
 			pool.add(free, min(surplus[m], len(free)))
 		}
 	}
@@ -63,8 +64,8 @@ func (c *cluster) assign(held bool, in Input) ([]string, []Move) {
 	return owners, moves
 }
 
-// keepPending returns the moves of the last plan that are still of use. Members may have begun with them, and would have to
-// move the shards again if others were chosen.
+// keepPending returns the moves of the last plan that are still of use. Members may have begun with them, and would
+// have to move the shards again if others were chosen.
 func (c *cluster) keepPending(owners []string, seats, surplus map[*member]int, moving map[int]string) []Move {
 	var moves []Move
 	gained := map[*member][]int{}
@@ -183,8 +184,9 @@ func (p *pool) sort() {
 	p.after, p.before = sequence(len(p.candidates)+2), sequence(len(p.candidates)+2)
 }
 
-// sample returns loads as a number of shards should have them, the heaviest first: spread over all that can be given. The
-// heavy ones bring a member near to its part of the load, and the light ones that follow make up for what they miss.
+// sample returns loads as a number of shards should have them, the heaviest first: spread over all that can be given.
+// The heavy ones bring a member near to its part of the load, and the light ones that follow make up for what they
+// miss.
 func (p *pool) sample(number int) []float64 {
 	loads := make([]float64, number)
 	for i := range loads {
@@ -199,7 +201,8 @@ func (p *pool) take(load float64) int {
 	i := sort.Search(len(p.candidates), func(i int) bool { return p.loadOf(p.candidates[i].shard) >= load })
 	above, below := find(p.after, i+1)-1, find(p.before, i)-1
 	chosen := above
-	if above == len(p.candidates) || below >= 0 && load-p.loadOf(p.candidates[below].shard) < p.loadOf(p.candidates[above].shard)-load {
+	if above == len(p.candidates) || below >= 0 &&
+		load-p.loadOf(p.candidates[below].shard) < p.loadOf(p.candidates[above].shard)-load {
 		chosen = below
 	}
 	from := p.candidates[chosen].source
@@ -236,7 +239,8 @@ func sequence(n int) []int {
 	return s
 }
 
-// mix spreads the ids of shards, so that neighbours do not move together (the finalizer of SplitMix64, Steele et al. 2014).
+// mix spreads the ids of shards, so that neighbours do not move together (the finalizer of SplitMix64, Steele et al.
+// 2014).
 func mix(shard int) uint64 {
 	z := uint64(shard) + 0x9e3779b97f4a7c15 //nolint:gosec // any 64 bits will do
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -7,14 +7,21 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // twoMembers is a cluster of two Revisions with one member each. All shards are in the first.
 func twoMembers(shards, percent int) placement.Input {
 	return placement.Input{
-		Shares:  []placement.Share{{Revision: "v1", Percent: 100 - percent}, {Revision: "v2", Percent: percent}},
-		Members: []placement.Member{{Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
-		Owners:  slices.Repeat([]string{"a"}, shards),
+		Shares: []lifecycle.Share{
+			{Revision: "v1", Percent: int64(100 - percent)},
+			{Revision: "v2", Percent: int64(percent)},
+		},
+		Members: []placement.Member{
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v2", Phase: placement.Up},
+		},
+		Owners: slices.Repeat([]string{"a"}, shards),
 	}
 }
 
@@ -38,10 +45,13 @@ func TestTheClosestLoadIsChosen(t *testing.T) {
 	}
 }
 
-// Ids of shards often mean something, such as a tenant or an age. The shards that move, and those that move first, come from
-// everywhere.
+// Ids of shards often mean something, such as a tenant or an age. The shards that move, and those that move first,
+// come from everywhere.
 func TestMovesAreAFairSample(t *testing.T) {
-	for name, load := range map[string][]float64{"no load is known": nil, "all loads are the same": slices.Repeat([]float64{3}, 100)} {
+	for name, load := range map[string][]float64{
+		"no load is known":       nil,
+		"all loads are the same": slices.Repeat([]float64{3}, 100),
+	} {
 		in := twoMembers(100, 50)
 		in.Load = load
 		p := plan(t, in)
@@ -72,13 +82,17 @@ func TestMembersGetTheirShardsTogether(t *testing.T) {
 	}
 }
 
-// Two Revisions have the same remainder. The one that gets the extra shard by the last plan keeps it, although the other one
-// has more of its shards by now: if it passed to that one, shards would move that the first plan left.
+// Two Revisions have the same remainder. The one that gets the extra shard by the last plan keeps it, although the
+// other one has more of its shards by now: if it passed to that one, shards would move that the first plan left.
 func TestTheExtraShardStaysWhileShardsMove(t *testing.T) {
 	in := placement.Input{
-		Shares:  []placement.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
-		Members: []placement.Member{{Name: "old", Revision: "v0", Phase: placement.Up}, {Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
-		Owners:  slices.Repeat([]string{"old"}, 10),
+		Shares: []lifecycle.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
+		Members: []placement.Member{
+			{Name: "old", Revision: "v0", Phase: placement.Up},
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v2", Phase: placement.Up},
+		},
+		Owners: slices.Repeat([]string{"old"}, 10),
 	}
 	first := plan(t, in)
 	in.Planned = first.Owners

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // A shard that is being handed over has no owner when the members are polled. It lands where the plan wanted it when
@@ -17,8 +18,8 @@ func TestNoShardMovesTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 300 {
 		in := sixMembers()
-		for _, percent := range []int{5, 20, 50, 100, 0} {
-			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
+		for _, percent := range []int64{5, 20, 50, 100, 0} {
+			in.Shares = []lifecycle.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
 			first := plan(t, in)
 			moved := rollout(t, rng, &in, false)
 			for s, n := range moved {
@@ -37,7 +38,10 @@ func TestNoShardMovesTwice(t *testing.T) {
 func sixMembers() placement.Input {
 	in := placement.Input{Owners: make([]string, 100)}
 	for i := range 6 {
-		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3), Phase: placement.Up})
+		in.Members = append(in.Members, placement.Member{
+			Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3),
+			Phase: placement.Up,
+		})
 	}
 	for s := range in.Owners {
 		in.Owners[s] = fmt.Sprintf("m%d", s%3)
@@ -45,15 +49,15 @@ func sixMembers() placement.Input {
 	return in
 }
 
-// The loads of shards are measured anew for each plan. What is pending must not change with them: members follow the last
-// plan for a moment, and what they begin to move by it would have to move again.
+// The loads of shards are measured anew for each plan. What is pending must not change with them: members follow the
+// last plan for a moment, and what they begin to move by it would have to move again.
 func TestPendingMovesStayIfLoadsChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	for range 300 {
 		in := sixMembers()
 		in.Load = make([]float64, 100)
-		for _, percent := range []int{5, 20, 50, 100, 0} {
-			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
+		for _, percent := range []int64{5, 20, 50, 100, 0} {
+			in.Shares = []lifecycle.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
 			first := plan(t, in)
 			in.Planned = first.Owners
 			want := map[int]string{}
@@ -76,9 +80,13 @@ func TestPendingMovesStayIfLoadsChange(t *testing.T) {
 // Two Revisions have the same remainder, and the last plan gave the extra shard to the smaller one.
 func TestTheExtraShardStaysWithItsRevision(t *testing.T) {
 	in := placement.Input{
-		Shares:  []placement.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
-		Members: []placement.Member{{Name: "old", Revision: "v0", Phase: placement.Up}, {Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
-		Owners:  slices.Repeat([]string{"old"}, 10),
+		Shares: []lifecycle.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
+		Members: []placement.Member{
+			{Name: "old", Revision: "v0", Phase: placement.Up},
+			{Name: "a", Revision: "v1", Phase: placement.Up},
+			{Name: "b", Revision: "v2", Phase: placement.Up},
+		},
+		Owners: slices.Repeat([]string{"old"}, 10),
 	}
 	first := plan(t, in)
 	in.Planned = first.Owners

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 var sequences = flag.Int("sequences", 20_000, "how many random sequences of joins, leaves and splits to try")
@@ -31,7 +32,7 @@ func TestSequences(t *testing.T) {
 }
 
 // change begins some moves of the plan, and changes the cluster.
-func change(rng *rand.Rand, in placement.Input, p placement.Plan) placement.Input {
+func change(rng *rand.Rand, in placement.Input, p placement.Assignment) placement.Input {
 	next := randomInput(rng)
 	next.Owners, next.Planned, next.Moving = slices.Clone(p.Owners), p.Owners, map[int]string{}
 	for i, m := range p.Moves {
@@ -54,7 +55,7 @@ func change(rng *rand.Rand, in placement.Input, p placement.Plan) placement.Inpu
 }
 
 // judge compares a plan with every plan there is.
-func judge(t *testing.T, in placement.Input, p placement.Plan) {
+func judge(t *testing.T, in placement.Input, p placement.Assignment) {
 	t.Helper()
 	members := map[string]placement.Member{}
 	up := 0
@@ -122,14 +123,14 @@ func optimum(in placement.Input, members map[string]placement.Member) int {
 	weights, total := map[string]int{}, 0
 	var up []placement.Member
 	for _, m := range in.Members {
-		i := slices.IndexFunc(in.Shares, func(s placement.Share) bool { return s.Revision == m.Revision && s.Percent > 0 })
+		i := slices.IndexFunc(in.Shares, func(s lifecycle.Share) bool { return s.Revision == m.Revision && s.Percent > 0 })
 		if i < 0 || m.Phase != placement.Up {
 			continue
 		}
 		up = append(up, m)
 		if weights[m.Revision] == 0 {
-			weights[m.Revision] = in.Shares[i].Percent
-			total += in.Shares[i].Percent
+			weights[m.Revision] = int(in.Shares[i].Percent)
+			total += int(in.Shares[i].Percent)
 		}
 	}
 	best := len(in.Owners) + 1
@@ -161,7 +162,8 @@ func optimum(in placement.Input, members map[string]placement.Member) int {
 }
 
 // fair reports whether no seat could pass from one Revision to another with a larger remainder (which is what makes
-// Hamilton's method the one that minimises the sum of squared errors), and members of one Revision differ by one at most.
+// Hamilton's method the one that minimises the sum of squared errors), and members of one Revision differ by one at
+// most.
 func fair(up []placement.Member, numbers []int, weights map[string]int, total, shards int) bool {
 	of := map[string]int{}
 	for i, m := range up {

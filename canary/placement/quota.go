@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // member is what is known of a member while a plan is made.
@@ -111,7 +113,7 @@ func (c *cluster) held(ready map[string][]*member) string {
 }
 
 // ready returns the members that are up, by Revision. Only Revisions with a share are among them.
-func (c *cluster) ready(shares []Share) map[string][]*member {
+func (c *cluster) ready(shares []lifecycle.Share) map[string][]*member {
 	ready := map[string][]*member{}
 	for _, s := range shares {
 		for _, m := range c.members {
@@ -125,7 +127,7 @@ func (c *cluster) ready(shares []Share) map[string][]*member {
 
 // divide sets the quota of each member. What a Revision without members cannot handle goes to the others, in
 // proportion. If no Revision with a share has members, every member gets an equal part.
-func (c *cluster) divide(shares []Share, ready map[string][]*member) {
+func (c *cluster) divide(shares []lifecycle.Share, ready map[string][]*member) {
 	if len(ready) == 0 {
 		all := &party{weight: 1}
 		for _, m := range c.members {
@@ -142,12 +144,16 @@ func (c *cluster) divide(shares []Share, ready map[string][]*member) {
 	weights, total := []int{}, 0
 	for _, s := range shares {
 		if len(ready[s.Revision]) > 0 {
-			parties = append(parties, &party{weight: s.Percent, members: ready[s.Revision]})
-			weights = append(weights, s.Percent)
-			total += s.Percent
+			parties = append(parties, &party{weight: int(s.Percent), members: ready[s.Revision]})
+			weights = append(weights, int(s.Percent))
+			total += int(s.Percent)
 		}
 	}
-	numbers := apportion(weights, c.shards, func(a, b int) int { return compareParties(parties[a], parties[b], c.shards, total) })
+	numbers := apportion(weights, c.shards, func(a,
+		b int,
+	) int {
+		return compareParties(parties[a], parties[b], c.shards, total)
+	})
 	for i, p := range parties {
 		p.seat(numbers[i], float64(p.weight)/float64(total))
 	}

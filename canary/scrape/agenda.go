@@ -15,8 +15,8 @@ type served struct {
 	key types.NamespacedName
 	// loop reads it; nil if this process does not lead for it.
 	loop *serviceLoop
-	// due is when all its pods are read, and dying when those are that are being deleted, zero for never. looked is when they last
-	// were.
+	// due is when all its pods are read, and dying when those are that are being deleted, zero for never. looked is when
+	// they last were.
 	due, dying, looked time.Time
 	// unread means that it has to be read once, whether it has pods or not.
 	unread bool

@@ -49,7 +49,10 @@ type purse struct{ most, claimed int }
 
 // NewBudget returns a Budget without claims.
 func NewBudget() *Budget {
-	return &Budget{large: semaphore.NewWeighted(largeBytes), series: purse{most: mostSeries}, lines: purse{most: mostLines}}
+	return &Budget{
+		large: semaphore.NewWeighted(largeBytes), series: purse{most: mostSeries},
+		lines: purse{most: mostLines},
+	}
 }
 
 // Claimed returns the series and lines that are claimed beyond each target's minimum.
@@ -59,78 +62,79 @@ func (b *Budget) Claimed() (series, lines int) {
 	return b.series.claimed, b.lines.claimed
 }
 
-// Share is the part of the Budget that one Service uses.
-type Share struct {
+// Quota is the part of the Budget that one Service uses.
+type Quota struct {
 	of            *Budget
 	large         chan struct{}
 	series, lines int
 }
 
-// Share returns a new Share.
-func (b *Budget) Share() *Share { return &Share{of: b, large: make(chan struct{}, largeAtOnce)} }
+// Quota returns a new Quota.
+func (b *Budget) Quota() *Quota { return &Quota{of: b, large: make(chan struct{}, largeAtOnce)} }
 
 // claims of one target. The Budget's lock guards them.
 type claims struct {
-	share         *Share
+	quota         *Quota
 	series, lines int
 	gone          bool
 }
 
 // claim sets how many series and lines the target uses in total; the rest is given back. It fails if
-// that exceeds the Share or the Budget.
+// that exceeds the Quota or the Budget.
 func (c *claims) claim(series, lines int) bool {
-	if c.share == nil {
+	if c.quota == nil {
 		return true
 	}
-	b := c.share.of
+	b := c.quota.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c.gone {
 		return series <= leastSeries && lines <= leastLines
 	}
-	return c.set(&b.series, &c.share.series, &c.series, series-leastSeries) && c.set(&b.lines, &c.share.lines, &c.lines, lines-leastLines)
+	return c.set(&b.series, &c.quota.series, &c.series, series-leastSeries) &&
+		c.set(&b.lines, &c.quota.lines, &c.lines, lines-leastLines)
 }
 
-func (c *claims) set(of *purse, share, own *int, want int) bool {
+func (c *claims) set(of *purse, quota, own *int, want int) bool {
 	want = (max(0, want) + chunk - 1) / chunk * chunk
 	more := want - *own
-	if more > 0 && (of.claimed+more > of.most || *share+more > of.most/2) {
+	if more > 0 && (of.claimed+more > of.most || *quota+more > of.most/2) {
 		return false
 	}
-	of.claimed, *share, *own = of.claimed+more, *share+more, want
+	of.claimed, *quota, *own = of.claimed+more, *quota+more, want
 	return true
 }
 
 // release gives everything back for good, because the target is gone.
 func (c *claims) release() {
-	if c.share == nil {
+	if c.quota == nil {
 		return
 	}
-	b := c.share.of
+	b := c.quota.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.set(&b.series, &c.share.series, &c.series, 0)
-	c.set(&b.lines, &c.share.lines, &c.lines, 0)
+	c.set(&b.series, &c.quota.series, &c.series, 0)
+	c.set(&b.lines, &c.quota.lines, &c.lines, 0)
 	c.gone = true
 }
 
 // room waits until the rest of an answer of up to most bytes may be read.
 func (c *claims) room(ctx context.Context, most int64) (done func(), err error) {
-	if c.share == nil {
+	if c.quota == nil {
 		return func() {}, nil
 	}
 	select {
-	case c.share.large <- struct{}{}:
+	case c.quota.large <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err() //nolint:wrapcheck // the caller says what it means
 	}
 	most = min(most, largeBytes)
-	if err := c.share.of.large.Acquire(ctx, most); err != nil {
-		<-c.share.large
+	if err := c.quota.of.large.Acquire(ctx, most); err != nil {
+		<-c.quota.large
 		return nil, err //nolint:wrapcheck // likewise
 	}
 	return func() {
-		c.share.of.large.Release(most)
-		<-c.share.large
+		c.quota.of.large.Release(most)
+		<-c.quota.large
 	}, nil
 }

@@ -24,7 +24,8 @@ import (
 func flood(name string, n int) []byte {
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, "stateful_shard_requests_total{shard=\"%s-%d\",outcome=\"ok\"} 1\nother{id=\"%s-%d\"} 1\n", name, i, name, i)
+		fmt.Fprintf(&text, "stateful_shard_requests_total{shard=\"%s-%d\",outcome=\"ok\"} 1\nother{id=\"%s-%d\"} 1\n", name,
+			i, name, i)
 	}
 	return []byte(text.String())
 }
@@ -38,7 +39,7 @@ func TestBudget(t *testing.T) {
 		_, err := m.Parse(flood(name, n), "", 100_000)
 		return err
 	}
-	shop := budget.Share()
+	shop := budget.Quota()
 	var pods []*Memory
 	for i := range 6 {
 		m := newMemory(reader, shop)
@@ -54,7 +55,7 @@ func TestBudget(t *testing.T) {
 	if err := read(pods[5], "due", leastSeries); err != nil {
 		t.Errorf("what each pod may have: %v", err)
 	}
-	if err := read(newMemory(reader, budget.Share()), "other", leastSeries+4*chunk); err != nil {
+	if err := read(newMemory(reader, budget.Quota()), "other", leastSeries+4*chunk); err != nil {
 		t.Errorf("another Service: %v", err)
 	}
 	// Series that are no longer exported give their room back, and so do removed targets.
@@ -77,7 +78,8 @@ func TestHostilePods(t *testing.T) { //nolint:paralleltest // it measures the me
 	var text strings.Builder
 	series := 0
 	for ; text.Len() < 3500<<10; series++ {
-		fmt.Fprintf(&text, "stateful_shard_requests_total{shard=\"%d\",outcome=\"ok\",filler=\"%s\"} 1\n", series, strings.Repeat("x", 300))
+		fmt.Fprintf(&text, "stateful_shard_requests_total{shard=\"%d\",outcome=\"ok\",filler=\"%s\"} 1\n", series,
+			strings.Repeat("x", 300))
 	}
 	body := text.String()
 	hostile := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })                     //nolint:errcheck,gosec // seen by the reading

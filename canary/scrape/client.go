@@ -85,7 +85,10 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 		_ = resp.Body.Close()
 	}()
 	if resp.StatusCode != http.StatusOK {
-		return Exposition{}, &ReadError{Class: Status, Code: resp.StatusCode, Err: fmt.Errorf("it answered %s, not 200", resp.Status)}
+		return Exposition{}, &ReadError{
+			Class: Status, Code: resp.StatusCode,
+			Err: fmt.Errorf("it answered %s, not 200", resp.Status),
+		}
 	}
 	buffer, ok := c.bodies.Get().(*bytes.Buffer)
 	if !ok {
@@ -101,13 +104,20 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	if err == nil && buffer.Len() == smallBody && l.Body >= smallBody {
 		done, rerr := m.claims.room(ctx, l.Body)
 		if rerr != nil {
-			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("it has more than %d bytes, and too many responses of this size are being read; export less: %w", smallBody, rerr)}
+			return Exposition{}, &ReadError{
+				Class: Timeout,
+				Err: fmt.Errorf("it has more than %d bytes, and too many responses of this size are being read; export less: %w",
+					smallBody, rerr),
+			}
 		}
 		defer done()
 		slow := time.AfterFunc(largeWithin, cancel)
 		_, err = buffer.ReadFrom(io.LimitReader(resp.Body, l.Body+1-smallBody))
 		if !slow.Stop() && err != nil {
-			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("reading more than %d bytes took longer than %s", smallBody, largeWithin)}
+			return Exposition{}, &ReadError{
+				Class: Timeout,
+				Err:   fmt.Errorf("reading more than %d bytes took longer than %s", smallBody, largeWithin),
+			}
 		}
 	}
 	body := buffer.Bytes()
@@ -115,7 +125,10 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	case err != nil:
 		return Exposition{}, unread(ctx, err)
 	case int64(len(body)) > l.Body:
-		return Exposition{}, &ReadError{Class: TooLarge, Err: fmt.Errorf("the exposition is longer than %d bytes; export less, or raise scrape-body-limit", l.Body)}
+		return Exposition{}, &ReadError{
+			Class: TooLarge,
+			Err:   fmt.Errorf("the exposition is longer than %d bytes; export less, or raise scrape-body-limit", l.Body),
+		}
 	}
 	return parse(body, resp.Header.Get("Content-Type"), l, m)
 }
@@ -139,7 +152,10 @@ func request(ctx context.Context, t Target) (*http.Request, error) {
 // parse parses a body and classifies the error.
 func parse(body []byte, contentType string, l Limits, m *Memory) (Exposition, error) {
 	if strings.HasPrefix(contentType, "text/html") {
-		return Exposition{}, &ReadError{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a web page, not metrics", contentType)}
+		return Exposition{}, &ReadError{
+			Class: Unparsable,
+			Err:   fmt.Errorf("the content type is %s; that is a web page, not metrics", contentType),
+		}
 	}
 	e, err := m.Parse(body, contentType, l.Series)
 	switch {

@@ -180,7 +180,8 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string]bool{
 		"10.0.0.7:9095": true, "[fd00::7]:9095": true,
-		"127.0.0.1:80": false, "[::1]:80": false, "169.254.169.254:80": false, "0.0.0.0:80": false, "224.0.0.1:80": false, "10.0.0.7:0": false,
+		"127.0.0.1:80": false, "[::1]:80": false, "169.254.169.254:80": false, "0.0.0.0:80": false, "224.0.0.1:80": false,
+		"10.0.0.7:0": false,
 	} {
 		err := Target{Address: netip.MustParseAddrPort(address), Path: "/"}.Check()
 		if (err == nil) != ok {
@@ -190,7 +191,8 @@ func TestCheck(t *testing.T) {
 	if err := (Target{Address: netip.MustParseAddrPort("10.0.0.7:1"), Path: "http://x/"}).Check(); err == nil {
 		t.Error("a URL is no path")
 	}
-	if r := NewClient(1).Read(t.Context(), Target{Address: netip.MustParseAddrPort("127.0.0.1:1"), Path: "/"}, small, NewMemory(mapping.NewReader())); ClassOf(r.Err) != BadTarget {
+	if r := NewClient(1).Read(t.Context(), Target{Address: netip.MustParseAddrPort("127.0.0.1:1"), Path: "/"}, small,
+		NewMemory(mapping.NewReader())); ClassOf(r.Err) != BadTarget {
 		t.Errorf("got %v", r.Err)
 	}
 }

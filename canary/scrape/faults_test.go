@@ -53,10 +53,10 @@ func hook(t *testing.T, f func(h *hooked, r *Runner)) {
 	synctest.Test(t, func(t *testing.T) {
 		h, neutral := &hooked{watchedStage: &watchedStage{stage: newStage()}}, mapping.NewReader(mapping.Neutral())
 		r := &Runner{
-			Budget: NewBudget(), Client: NewClient(1), Plan: h, Sink: h,
-			Leads: func(key types.NamespacedName) (leads bool) { h.set(func() { leads = h.leads[key] }); return leads },
-			Settings: func() Settings {
-				return Settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral}
+			Budget: NewBudget(), Client: NewClient(1), Discovery: h, Sink: h,
+			Leader: h, Settings: settings{
+				Interval: interval, Limits: DefaultLimits,
+				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
 			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())

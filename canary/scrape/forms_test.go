@@ -42,7 +42,8 @@ func spell(rnd *rand.Rand, name, entity, outcome string, value int) string {
 // byPrometheus returns what Prometheus' parser finds of the neutral contract's outcomes.
 func byPrometheus(t *testing.T, body, contentType string) (map[mapping.Key]float64, error) {
 	t.Helper()
-	p, err := textparse.New([]byte(body), contentType, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
+	p, err := textparse.New([]byte(body), contentType, labels.NewSymbolTable(),
+		textparse.ParserOptions{FallbackContentType: "text/plain"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +82,14 @@ func finishedOf(e Exposition) map[mapping.Key]float64 {
 	return sums
 }
 
-// However a series is written, it is read as Prometheus reads it, and again so at the next reading. What Prometheus refuses
-// is refused, and never counted as nothing.
+// However a series is written, it is read as Prometheus reads it, and again so at the next reading. What Prometheus
+// refuses is refused, and never counted as nothing.
 func TestSeriesAreReadAsPrometheusReadsThem(t *testing.T) {
 	t.Parallel()
 	const neutral = `{entity_type="Cart",outcome="ok"}`
 	for body, want := range map[string]float64{
-		"stateful_requests_total " + neutral + " 5\n":                                      5, // client libraries of old, and by hand
+		// client libraries of old, and by hand
+		"stateful_requests_total " + neutral + " 5\n":                                      5,
 		"stateful_requests_total\t" + neutral + " 5\n":                                     5,
 		" stateful_requests_total" + neutral + " 5\n":                                      5,
 		"\t stateful_requests_total \t" + neutral + "\t5\n":                                5,
@@ -99,7 +101,8 @@ func TestSeriesAreReadAsPrometheusReadsThem(t *testing.T) {
 		m := NewMemory(mapping.NewReader(mapping.Neutral()))
 		for range 3 {
 			e, err := m.Parse([]byte(body), "text/plain", 100)
-			if got := finishedOf(e)[mapping.Key{Figure: mapping.Finished, Entity: "Cart", Outcome: mapping.OK}]; err != nil || got != want {
+			if got := finishedOf(e)[mapping.Key{Figure: mapping.Finished, Entity: "Cart", Outcome: mapping.OK}]; err != nil ||
+				got != want {
 				t.Errorf("%q: counted %v, %v, want %v", body, got, err, want)
 			}
 		}
@@ -133,7 +136,10 @@ func TestSeriesAreReadAsPrometheusReadsThem(t *testing.T) {
 // A process that writes its start in another way has a start all the same.
 func TestStartIsReadAsPrometheusReadsIt(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"process_start_time_seconds {} 1.5e9\n", ` {"process_start_time_seconds"} 1.5e9` + "\n", "\tprocess_start_time_seconds\t1.5e9\n"} {
+	for _, body := range []string{
+		"process_start_time_seconds {} 1.5e9\n", ` {"process_start_time_seconds"} 1.5e9` + "\n",
+		"\tprocess_start_time_seconds\t1.5e9\n",
+	} {
 		if e, err := Parse([]byte(body), "", mapping.NewReader(mapping.Neutral()), 10); err != nil || e.Start != 1.5e9 {
 			t.Errorf("%q: %v, %v", body, e.Start, err)
 		}

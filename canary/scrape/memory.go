@@ -67,11 +67,12 @@ func fingerprintOf(text []byte) fingerprint {
 // NewMemory returns an empty Memory for targets that are read with the reader.
 func NewMemory(reader *mapping.Reader) *Memory { return newMemory(reader, nil) }
 
-// newMemory returns a Memory that takes its room from a Share.
-func newMemory(reader *mapping.Reader, share *Share) *Memory {
+// newMemory returns a Memory that takes its room from a Quota.
+func newMemory(reader *mapping.Reader, quota *Quota) *Memory {
 	m := &Memory{
-		reader: reader, known: map[fingerprint]line{}, series: map[fingerprint]*one{}, sizes: make([]int, len(reader.Sources)),
-		claims: claims{share: share},
+		reader: reader, known: map[fingerprint]line{}, series: map[fingerprint]*one{},
+		sizes:  make([]int, len(reader.Sources)),
+		claims: claims{quota: quota},
 	}
 	m.room.series, m.room.lines = leastSeries, leastLines
 	return m
@@ -176,8 +177,8 @@ func (m *Memory) learn(text []byte, p textparse.Parser, most int) line {
 	return out
 }
 
-// nameBefore returns the name that stands before the labels of a series, empty if it is among them. It does not read the labels,
-// which most series are not worth. The format ignores blanks around a name.
+// nameBefore returns the name that stands before the labels of a series, empty if it is among them. It does not read
+// the labels, which most series are not worth. The format ignores blanks around a name.
 func nameBefore(text []byte) []byte {
 	if i := bytes.IndexByte(text, '{'); i >= 0 {
 		text = text[:i]

@@ -22,12 +22,15 @@ func TestMemoryReadsTheSame(t *testing.T) {
 	for n := range 20 {
 		var text strings.Builder
 		for shard := n; shard < n+3; shard++ {
-			fmt.Fprintf(&text, "stateful_shard_requests_total{entity_type=\"Cart\",shard=\"%d\",outcome=\"ok\"} %d\n", shard, n*shard)
-			fmt.Fprintf(&text, "stateful_shard_requests_total{outcome=\"error\", shard=\"%d\", entity_type=\"Ca\\\"rt\"} %d\n", shard, n+shard)
+			fmt.Fprintf(&text, "stateful_shard_requests_total{entity_type=\"Cart\",shard=\"%d\",outcome=\"ok\"} %d\n", shard,
+				n*shard)
+			fmt.Fprintf(&text, "stateful_shard_requests_total{outcome=\"error\", shard=\"%d\", entity_type=\"Ca\\\"rt\"} %d\n",
+				shard, n+shard)
 		}
 		// Comments, series that no mapping names, and values and lines in every allowed form.
 		fmt.Fprintf(&text, "# HELP other n\n# TYPE other gauge\nother{a=\"b\"} %d\nother %d 1700000000000\nprocess_start_time_seconds 1.7e+09\n\n", n, n)
-		fmt.Fprintf(&text, "stateful_requests_started_total  %d\nstateful_requests_started_total{entity_type=\"B\"} %s\n", n, []string{"NaN", "1e3", "+Inf", "7", "-1"}[n%5])
+		fmt.Fprintf(&text, "stateful_requests_started_total  %d\nstateful_requests_started_total{entity_type=\"B\"} %s\n", n,
+			[]string{"NaN", "1e3", "+Inf", "7", "-1"}[n%5])
 		fmt.Fprintf(&text, "stateful_requests_total{outcome=\"ok\",cluster=\"a\"} %d\nstateful_requests_total{outcome=\"ok\",cluster=\"b\"} 1\n", n)
 		want, err := Parse([]byte(text.String()), "", reader, 100)
 		if err != nil {
@@ -70,7 +73,10 @@ func TestMemoryOfAFlood(t *testing.T) {
 func TestMemoryStillRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "# TYPE a counter\na{b=\"c\"} 1\nstateful_requests_total{outcome=\"ok\"} 1\n"
-	for _, bad := range []string{"a{b=\"c\"} 0x1p-2\n", "a{b=\"c\"} 1_000\n", "a{b=\"c\"} x\n", "a{b=\"c\"}\n", "<html>\n", "# TYPE a what\n", "a{b=\"c\"} 1 x\n"} {
+	for _, bad := range []string{
+		"a{b=\"c\"} 0x1p-2\n", "a{b=\"c\"} 1_000\n", "a{b=\"c\"} x\n", "a{b=\"c\"}\n",
+		"<html>\n", "# TYPE a what\n", "a{b=\"c\"} 1 x\n",
+	} {
 		m := NewMemory(mapping.NewReader(mapping.Neutral()))
 		for range 2 {
 			if _, err := m.Parse([]byte(good), "", 100); err != nil {

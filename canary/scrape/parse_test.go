@@ -23,7 +23,8 @@ func TestParseWhatClientGolangExposes(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	finished := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stateful_requests_total", Help: "h"}, []string{"entity_type", "outcome", "cluster"})
+	finished := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "stateful_requests_total", Help: "h"},
+		[]string{"entity_type", "outcome", "cluster"})
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "stateful_request_duration_seconds", Help: "h", Buckets: []float64{.5, 1}, NativeHistogramBucketFactor: 1.1,
 	}, []string{"entity_type"})
@@ -99,7 +100,8 @@ func TestParseOmitsInvalidCounts(t *testing.T) {
 
 // Series that no mapping names cost no memory and do not count against the limit.
 func TestParsePassesOverTheRest(t *testing.T) {
-	body := []byte(strings.Repeat("jvm_memory_bytes{area=\"heap\",pool=\"eden\"} 1\n", 20_000) + "stateful_requests_total{outcome=\"ok\"} 3\n")
+	body := []byte(strings.Repeat("jvm_memory_bytes{area=\"heap\",pool=\"eden\"} 1\n", 20_000) +
+		"stateful_requests_total{outcome=\"ok\"} 3\n")
 	reader := mapping.NewReader(mapping.Neutral())
 	allocated := testing.AllocsPerRun(3, func() {
 		if e, err := Parse(body, "", reader, 1); err != nil || len(e.Sources) != 1 {

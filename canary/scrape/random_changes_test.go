@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Whatever happens, each Service that is led has begun once more than it has ended, is read if it has pods, and is not if it has none.
+// Whatever happens, each Service that is led has begun once more than it has ended, is read if it has pods, and is
+// not if it has none.
 func TestRandomChanges(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(40) {
@@ -59,7 +60,8 @@ func TestRandomChanges(t *testing.T) {
 					}
 					n := len(s.readings[key])
 					if running != want || n > 0 != (want == 1 && len(targets) > 0) || n > 0 && n < 10 {
-						t.Errorf("seed %d: %s runs %d times, want %d; with %d pods, it was read %d times", seed, key, running, want, len(targets), n)
+						t.Errorf("seed %d: %s runs %d times, want %d; with %d pods, it was read %d times", seed, key, running, want,
+							len(targets), n)
 					}
 				}
 			})

@@ -19,15 +19,15 @@ const dyingEvery = time.Second
 // atOnce limits the concurrent readings of a process.
 const atOnce = 128
 
-// How often all Services of a Plan are compared with those that are read: often if that is the only way to notice a change, and
-// rarely if the Plan is Watched.
+// How often all Services of a Discovery are compared with those that are read: often if that is the only way to
+// notice a change, and rarely if the Discovery is Watched.
 const (
 	sweepEvery   = time.Second
 	recheckEvery = time.Minute
 )
 
-// Plan tells what to read.
-type Plan interface {
+// Discovery tells what to read.
+type Discovery interface {
 	// Ready is false until everything is known.
 	Ready() bool
 	// Services returns all existing Services, whichever replica leads them, with or without pods: a
@@ -39,10 +39,10 @@ type Plan interface {
 	Dying(ctx context.Context, service types.NamespacedName) []Target
 }
 
-// Watched is a Plan whose owner reports every change with Runner.Changed and Runner.AllChanged. Services without pods are then not
-// looked at. Any other Plan is looked at every second.
+// Watched is a Discovery whose owner reports every change with Runner.Changed and Runner.AllChanged. Services without
+// pods are then not looked at. Any other Discovery is looked at every second.
 type Watched interface {
-	Plan
+	Discovery
 	// Exists reports whether Services returns the Service.
 	Exists(service types.NamespacedName) bool
 	// HasPods reports whether any pod claims to belong to the Service, even if it cannot be read yet.
@@ -61,6 +61,16 @@ type Sink interface {
 	Read(service types.NamespacedName, all []Reading)
 	// End stops reading the Service in this process.
 	End(service types.NamespacedName)
+}
+
+// Leader says what this process leads for.
+type Leader interface {
+	IsLeaderFor(service types.NamespacedName) bool
+}
+
+// Configured has the settings in effect.
+type Configured interface {
+	Scraping() Settings
 }
 
 // Settings that may change while the runner runs.
@@ -82,11 +92,11 @@ func (s Settings) reader(t Target) *mapping.Reader {
 
 // Runner reads every Service that this process leads, from its first pod to its last, each at its own offset.
 type Runner struct {
-	Client   *Client
-	Plan     Plan
-	Sink     Sink
-	Leads    func(types.NamespacedName) bool
-	Settings func() Settings
+	Client    *Client
+	Discovery Discovery
+	Sink      Sink
+	Leader    Leader
+	Settings  Configured
 	// Budget of all Services.
 	Budget *Budget
 
@@ -132,13 +142,13 @@ func (r *Runner) Run(ctx context.Context) {
 
 // follow takes over what has changed, and starts what is due. It returns for how long nothing will be.
 func (r *Runner) follow(ctx context.Context, now time.Time) time.Duration {
-	if !r.Plan.Ready() {
-		// Services that appear when the plan becomes ready are not new; they were just unknown.
+	if !r.Discovery.Ready() {
+		// Services that appear when the Discovery becomes ready are not new; they were just unknown.
 		r.passed = false
 		return sweepEvery
 	}
 	every := sweepEvery
-	if _, watched := r.Plan.(Watched); watched {
+	if _, watched := r.Discovery.(Watched); watched {
 		every = recheckEvery
 	}
 	switch some, all := r.changes.take(); {
@@ -160,11 +170,11 @@ func (r *Runner) follow(ctx context.Context, now time.Time) time.Duration {
 	return max(0, pause)
 }
 
-// sweep looks at all Services, or only at those that are new and those that have pods: with many Services, finding out who leads for
-// each takes most of the time.
+// sweep looks at all Services, or only at those that are new and those that have pods: with many Services, finding
+// out who leads for each takes most of the time.
 func (r *Runner) sweep(ctx context.Context, now time.Time, all bool) {
 	seen := make(map[types.NamespacedName]bool, len(r.services))
-	for _, key := range r.Plan.Services() {
+	for _, key := range r.Discovery.Services() {
 		seen[key] = true
 		if s := r.services[key]; all || s == nil || s.loop != nil && r.awake(s) {
 			r.exists(ctx, key, now)
@@ -179,31 +189,32 @@ func (r *Runner) sweep(ctx context.Context, now time.Time, all bool) {
 	r.forgetEnded()
 }
 
-// look looks at one Service. Only a sweep finds out what else a plan has that is not Watched.
+// look looks at one Service. Only a sweep finds out what else a Discovery has that is not Watched.
 func (r *Runner) look(ctx context.Context, key types.NamespacedName, now time.Time) {
-	plan, watched := r.Plan.(Watched)
+	discovery, watched := r.Discovery.(Watched)
 	switch {
-	case watched && !plan.Exists(key):
+	case watched && !discovery.Exists(key):
 		r.gone(key)
 	case watched || r.services[key] != nil:
 		r.exists(ctx, key, now)
 	}
 }
 
-// exists starts or stops reading a Service, as this process leads for it or not, and looks for pods that are being deleted.
+// exists starts or stops reading a Service, as this process leads for it or not, and looks for pods that are being
+// deleted.
 func (r *Runner) exists(ctx context.Context, key types.NamespacedName, now time.Time) {
 	s, old := r.services[key]
 	if !old {
 		s = &served{key: key, place: -1}
 		r.services[key] = s
 	}
-	switch leads := r.Leads(key); {
+	switch leads := r.Leader.IsLeaderFor(key); {
 	case leads && s.loop == nil:
 		r.begin(ctx, s, r.passed && !old)
 	case leads:
 		if s.loop.begun.Load() && (r.awake(s) || s.unread) {
 			s.unread = false
-			s.wake(now, r.Settings().Interval)
+			s.wake(now, r.Settings.Scraping().Interval)
 			r.agenda.put(s)
 		}
 	case s.loop != nil:
@@ -213,8 +224,8 @@ func (r *Runner) exists(ctx context.Context, key types.NamespacedName, now time.
 
 // awake reports whether the Service is to be read: while it has pods, and once more after that.
 func (r *Runner) awake(s *served) bool {
-	plan, watched := r.Plan.(Watched)
-	return s.place >= 0 || !watched || plan.HasPods(s.key)
+	discovery, watched := r.Discovery.(Watched)
+	return s.place >= 0 || !watched || discovery.HasPods(s.key)
 }
 
 func (r *Runner) gone(key types.NamespacedName) {
@@ -244,7 +255,7 @@ func (r *Runner) begin(ctx context.Context, s *served, fresh bool) {
 		}
 		// Targets finds the pods of the Service. Begin then records the existing ones as pods that have
 		// counted before.
-		r.Plan.Targets(loop.ctx, s.key)
+		r.Discovery.Targets(loop.ctx, s.key)
 		loop.begin(fresh)
 		r.Changed(s.key)
 	})
@@ -252,7 +263,7 @@ func (r *Runner) begin(ctx context.Context, s *served, fresh bool) {
 
 // start starts a reading that is due.
 func (r *Runner) start(ctx context.Context, s *served, now time.Time) {
-	settings, loop, due := r.Settings(), s.loop, s.due
+	settings, loop, due := r.Settings.Scraping(), s.loop, s.due
 	loop.use(ctx)
 	if due.After(now) {
 		s.dying, s.looked = time.Time{}, now
@@ -260,7 +271,7 @@ func (r *Runner) start(ctx context.Context, s *served, now time.Time) {
 		loop.batches.Go(func() { loop.readDying(settings, due) })
 		return
 	}
-	if plan, watched := r.Plan.(Watched); watched && !plan.HasPods(s.key) && !loop.planning.Load() {
+	if discovery, watched := r.Discovery.(Watched); watched && !discovery.HasPods(s.key) && !loop.planning.Load() {
 		r.agenda.remove(s) // this is the last reading
 	} else {
 		s.due = next(now, settings.Interval, s.key)

@@ -112,20 +112,33 @@ func (s *stage) until(t *testing.T, what string, f func() bool) {
 func newStage() *stage {
 	return &stage{
 		ready:    true,
-		services: map[types.NamespacedName][]Target{}, leads: map[types.NamespacedName]bool{}, began: map[types.NamespacedName]string{},
+		services: map[types.NamespacedName][]Target{}, leads: map[types.NamespacedName]bool{},
+		began:    map[types.NamespacedName]string{},
 		readings: map[types.NamespacedName][][]Reading{}, ended: map[types.NamespacedName]int{},
 	}
 }
+
+// IsLeaderFor implements Leader.
+func (s *stage) IsLeaderFor(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leads[key]
+}
+
+// settings do not change.
+type settings Settings
+
+func (s settings) Scraping() Settings { return Settings(s) }
 
 func run(t *testing.T, s *stage, interval time.Duration) {
 	t.Helper()
 	neutral := mapping.NewReader(mapping.Neutral())
 	r := &Runner{
 		Budget: NewBudget(),
-		Client: anywhere(), Plan: s, Sink: s,
-		Leads: func(key types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads[key] },
-		Settings: func() Settings {
-			return Settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral}
+		Client: anywhere(), Discovery: s, Sink: s,
+		Leader: s, Settings: settings{
+			Interval: interval, Limits: DefaultLimits,
+			Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
 		},
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,7 +21,7 @@ type serviceLoop struct {
 	// ctx ends with the lead; nil as long as nothing was to be read.
 	ctx     context.Context //nolint:containedctx // the life of the loop, not of one call
 	cancel  context.CancelFunc
-	share   *Share
+	quota   *Quota
 	batches sync.WaitGroup
 	// planning means that the API server may be waited for.
 	planning atomic.Bool
@@ -38,7 +38,7 @@ type serviceLoop struct {
 func (l *serviceLoop) use(ctx context.Context) {
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancel(ctx)
-		l.share, l.busy, l.memories = l.runner.Budget.Share(), map[Target]bool{}, map[Target]*Memory{}
+		l.quota, l.busy, l.memories = l.runner.Budget.Quota(), map[Target]bool{}, map[Target]*Memory{}
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *serviceLoop) readAll(s Settings) {
 	if !l.planning.CompareAndSwap(false, true) {
 		return // the API server is still being asked whose the pods are
 	}
-	all := l.runner.Plan.Targets(l.ctx, l.key)
+	all := l.runner.Discovery.Targets(l.ctx, l.key)
 	l.planning.Store(false)
 	l.read(all, s, true)
 }
@@ -69,10 +69,10 @@ func (l *serviceLoop) readDying(s Settings, due time.Time) {
 	if !l.looking.CompareAndSwap(false, true) {
 		return
 	}
-	dying := l.runner.Plan.Dying(l.ctx, l.key)
+	dying := l.runner.Discovery.Dying(l.ctx, l.key)
 	l.looking.Store(false)
-	plan, watched := l.runner.Plan.(Watched)
-	unproven := watched && plan.HasDying(l.key) // it may not be known yet whose they are
+	discovery, watched := l.runner.Discovery.(Watched)
+	unproven := watched && discovery.HasDying(l.key) // it may not be known yet whose they are
 	if len(dying) == 0 && !unproven {
 		return
 	}
@@ -121,7 +121,7 @@ func (l *serviceLoop) free(all []Target, s Settings) (free []Target, known []*Me
 			if m != nil {
 				m.release()
 			}
-			l.memories[id] = newMemory(reader, l.share)
+			l.memories[id] = newMemory(reader, l.quota)
 		}
 		known = append(known, l.memories[id])
 	}

@@ -54,10 +54,10 @@ func watched(t *testing.T, f func(s *watchedStage, r *Runner)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, neutral := &watchedStage{stage: newStage()}, mapping.NewReader(mapping.Neutral())
 		r := &Runner{
-			Budget: NewBudget(), Client: NewClient(1), Plan: s, Sink: s,
-			Leads: func(key types.NamespacedName) (leads bool) { s.set(func() { leads = s.leads[key] }); return leads },
-			Settings: func() Settings {
-				return Settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral}
+			Budget: NewBudget(), Client: NewClient(1), Discovery: s, Sink: s,
+			Leader: s, Settings: settings{
+				Interval: interval, Limits: DefaultLimits,
+				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
 			},
 		}
 		for i := range 100 {
@@ -87,7 +87,8 @@ func TestNothingIsDoneForServicesWithoutPods(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.set(func() {
 			if len(s.began) != 100 || len(s.readings) > 0 || s.asked > 0 {
-				t.Errorf("%d Services began, %d were read, and dying pods were asked for %d times", len(s.began), len(s.readings), s.asked)
+				t.Errorf("%d Services began, %d were read, and dying pods were asked for %d times", len(s.began), len(s.readings),
+					s.asked)
 			}
 			if s.listed > 62 {
 				t.Errorf("all Services were listed %d times in an hour", s.listed)

@@ -6,59 +6,59 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/follow"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
 // deliver wires the ledger, and the delivery that sends from it.
 func (e *emitting) deliver(ctx context.Context) {
 	e.journal(ctx)
-	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiAudiences(e.config)...)
+	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiserver.Audiences(e.config)...)
 	clients := sender.NewClients(sender.Addresses{
-		Refused: apiServer(e.config), RefusedPorts: e.endpoints.list, Hosts: e.sinkHosts,
+		Refused: apiserver.Prefixes(e.config), RefusedPorts: e.endpoints.List, Hosts: e.settings.SinkHosts,
 	}, e.keeper)
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
-		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics, Leads: e.sends,
+		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes,
+		Metrics: e.metrics, Leads: e.sends,
 	}))
 	e.ledger.OnPending(e.delivery.Enqueue)
-	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))
+	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.lister.Names))
 
 	must(ctx, "making the metric of acknowledgements", ledger.Watch(e.ledger))
 
 	var err error
-	e.followed, err = e.subjects.AddEventHandler(e.subjectsFollowed())
+	e.followed, err = e.subjects.AddEventHandler(follow.Subjects{Ledger: e.ledger, Observers: e.registry, Restarter: e})
 	must(ctx, "watching CDEventSubjects", err)
-	_, err = e.sources.AddEventHandler(e.sourcesFollowed())
+	changes := source.NewChanges(e.delivery, e.filters, e.router, e.registry, e.lister, system.Namespace())
+	_, err = e.sources.AddEventHandler(changes)
 	must(ctx, "watching CDEventSources", err)
-	_, err = e.bundles.AddEventHandler(e.bundlesFollowed(ctx, clients))
+	must(ctx, "watching namespaces", e.namespaces.OnChange(changes.Relabelled))
+	_, err = e.bundles.AddEventHandler(source.TrustBundles(ctx, clients, e.delivery))
 	must(ctx, "watching trust bundles", err)
 }
-
-// sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger.
-func (e *emitting) sends(key types.NamespacedName) bool { return e.known.Load() && e.isLeaderFor(key) }
 
 // journal makes the router and the ledger, which reports what it cannot route.
 func (e *emitting) journal(ctx context.Context) {
 	logger := logging.FromContext(ctx)
 	e.filters = delivery.NewFilters()
 	e.router = &delivery.Router{
-		Sources:         e.sourcesOf,
-		Source:          e.sourceByUID,
-		Namespace:       func(name string) (map[string]string, bool, error) { return e.labels.of(ctx, name) },
+		Sources:         e.lister.Of,
+		Source:          e.lister.ByUID,
+		Namespace:       func(name string) (map[string]string, bool, error) { return e.namespaces.Labels(ctx, name) },
 		SystemNamespace: system.Namespace(),
-		Cluster:         e.clusterURI,
-		Environment:     func() v1alpha1.Environment { return e.settings.Current().Environment },
+		Cluster:         e.settings.ClusterURI,
+		Environment:     e.settings.Environment,
 		Render:          cdevents.Render,
 		Rendering:       cdevents.Rendering,
 		Passes:          e.filters.Passes,
@@ -68,30 +68,17 @@ func (e *emitting) journal(ctx context.Context) {
 	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, options...)
 	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
-			e.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+
-				"those of the controller's namespace come first, then the oldest", key))
+			e.delivery.ReportProblem(uid, fmt.Sprintf(
+				"an event about %s was not sent: the sources that receive it need more room than the journal has; those of the controller's "+
+					"namespace come first, then the oldest", key))
 		}
 	})
 	e.ledger.OnRefused(func(_ ledger.Key, source types.UID, why ledger.Refusal) {
-		if why.Reason == ledger.DroppedSelectorInvalid || why.Reason == ledger.DroppedTooManyLabels { // the others may be a flood; their conditions say it
-			logger.Errorw("Could not decide whether a source receives an event, so it is not sent", "source", e.sourceNames()[source], "error", why.Err)
+		// The others may be a flood; their conditions say it.
+		if why.Reason == ledger.DroppedSelectorInvalid || why.Reason == ledger.DroppedTooManyLabels {
+			logger.Errorw("Could not decide whether a source receives an event, so it is not sent",
+				"source", e.lister.Names()[source], "error", why.Err)
 		}
 		e.delivery.ReportProblem(source, "an event was not sent: "+why.Err.Error())
 	})
-}
-
-// bundlesFollowed keeps the trusted certificates current.
-func (e *emitting) bundlesFollowed(ctx context.Context, clients *sender.Clients) cache.ResourceEventHandler {
-	trust := func(bundle *corev1.ConfigMap) {
-		if err := clients.Trust(bundle); err != nil {
-			logging.FromContext(ctx).Errorw("A trust bundle is ignored, and its former content stays trusted", "error", err)
-			return
-		}
-		e.delivery.TrustChanged() // events for a sink that was not trusted need not wait longer
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { with(obj, trust) },
-		UpdateFunc: func(_, obj any) { with(obj, trust) },
-		DeleteFunc: func(obj any) { with(obj, clients.Distrust) },
-	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
+	clusterweb "github.com/knative-cdevents/knative-cdevents/reconciler/cluster/web"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/gatehttp"
-	placementweb "github.com/knative-cdevents/knative-cdevents/reconciler/placement/web"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 )
 
@@ -30,32 +30,34 @@ const (
 // that events do not wait for them, known clients do not wait for unknown ones, and verdicts
 // do not wait for pods that read their plan.
 const (
-	reviewsQPS     = 20
-	reviewsBurst   = 40
-	strangersQPS   = 10
-	strangersBurst = 20
-	// All pods that wait for a plan, about 900, come back at the same moment when it changes. The API server is asked again about each
-	// once a minute.
+	reviewsQPS   = 20
+	reviewsBurst = 40
+	unknownQPS   = 10
+	unknownBurst = 20
+	// All pods that wait for a plan, about 900, send the next request at the same moment when it changes. The token of
+	// each is reviewed again once a minute.
 	membersQPS   = 50
 	membersBurst = 200
 )
 
 // serve serves verdicts and placements over HTTP. Every replica does, from its caches.
-func (g *gating) serve(ctx context.Context, v *servicestate.View, placing *placing) {
-	known, strangers := g.reviews(ctx, reviewsQPS, reviewsBurst), g.reviews(ctx, strangersQPS, strangersBurst)
+func (g *gating) serve(ctx context.Context, v *servicestate.View, w *watching) {
+	known, unknown := g.reviews(ctx, reviewsQPS, reviewsBurst), g.reviews(ctx, unknownQPS, unknownBurst)
 	informer := g.gates.Informer()
 	lister := client.NewGateLister(informer.GetIndexer())
 	handler := (&gatehttp.Handler{
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Service: v.Split, Guard: gatehttp.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
+		Service: v.Split, Guard: gatehttp.NewAccess(known, unknown), Ready: informer.HasSynced,
+		Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
-	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, strangersQPS, strangersBurst)
+	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, unknownQPS, unknownBurst)
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
-	mux.Handle(placementweb.Path, (&placementweb.Handler{
-		Plans: placing.plans, Guard: placementweb.NewAccess(members, newcomers, g.pods), Warn: logging.FromContext(ctx).Warnw, Stopping: ctx.Done(),
+	mux.Handle(clusterweb.Path, (&clusterweb.Handler{
+		Plans: w.plans, Guard: clusterweb.NewAccess(members, newcomers, g.pods), Warn: logging.FromContext(ctx).Warnw,
+		Stopping: ctx.Done(),
 	}).Init())
 	g.running.Go(func() {
 		// Sending events does not depend on it.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -25,37 +24,39 @@ const prometheusAccess = "/etc/canary-prometheus"
 // gating runs gates and serves their verdicts.
 type gating struct {
 	*process
-	gates *gate.Gate
-	// verdicts reports verdicts as part of their Service, once Services are watched.
-	verdicts atomic.Pointer[service.Verdicts]
+	measuring *measuring
+	watching  *watching
+	gates     *gate.Gate
 }
 
-// newGating wires and starts the gates that watch, those that Tekton requests, and their
-// HTTP API. Their controllers have no leases, as the leader of a Service works on its
-// gates. So sharedmain, which makes leases for all that it runs, does not run them.
-func newGating(ctx context.Context, p *process, m *measuring, placing *placing) *gating {
-	g := &gating{process: p}
+// newGating makes the gates that watch, and those that Tekton requests.
+func newGating(ctx context.Context, p *process, m *measuring, w *watching) *gating {
+	g := &gating{process: p, measuring: m, watching: w}
 	runs, err := dynamic.NewForConfig(p.config)
 	must(ctx, "making a client for CustomRuns", err)
+	verdicts := service.NewVerdicts(w.services)
 	g.gates = gate.New(gate.Options{
-		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service, Counts: m.counts, Leads: p.isLeaderFor,
-		Finished: g.report, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze, Stopping: ctx.Done(),
+		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service,
+		Counts: m.counts,
+		Leads:  p.registry.IsLeaderFor, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze,
+		Stopping: ctx.Done(),
+		Finished: func(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
+			verdicts.Reached(key, uid, gate.VerdictOf(run))
+		},
 		Queries: &gate.Queries{Settings: m.settings.Current, Access: prometheusAccess},
 	})
+	return g
+}
+
+// start starts the gates and their HTTP API. Their controllers have no leases, as the leader of a Service works on
+// its gates. So sharedmain, which makes leases for all that it runs, does not run them.
+func (g *gating) start(ctx context.Context) {
 	for _, impl := range []*controller.Impl{g.gates.Gates(ctx), g.gates.CustomRuns(ctx)} {
-		p.running.Go(func() {
+		g.running.Go(func() {
 			if err := impl.RunContext(ctx, impl.Concurrency); err != nil {
 				logging.FromContext(ctx).Errorw("This replica cannot run gates", "controller", impl.Name, "error", err)
 			}
 		})
 	}
-	g.serve(ctx, m.view, placing)
-	return g
-}
-
-// report reports the verdict of a run as part of its Service.
-func (g *gating) report(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
-	if v := g.verdicts.Load(); v != nil {
-		v.Reached(key, uid, gate.VerdictOf(run))
-	}
+	g.serve(ctx, g.measuring.view, g.watching)
 }

@@ -12,9 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"sync"
 
-	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/signals"
@@ -61,28 +59,6 @@ func run() error {
 		return err
 	}
 	return nil
-}
-
-// controllers are what sharedmain runs, with everything that they need.
-type controllers struct {
-	*process
-	once      sync.Once
-	emitting  *emitting
-	measuring *measuring
-	placing   *placing
-	gating    *gating
-}
-
-// start starts everything that the controllers need, once: the first constructor that
-// sharedmain calls does it.
-func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
-	c.once.Do(func() {
-		c.connect(ctx)
-		c.emitting = newEmitting(ctx, c.process, cmw)
-		c.measuring = newMeasuring(ctx, c.process, cmw, c.emitting.performance())
-		c.placing = newPlacing(ctx, c.process, c.measuring)
-		c.gating = newGating(ctx, c.process, c.measuring, c.placing)
-	})
 }
 
 // notSet is the default of SYSTEM_NAMESPACE that a test package of Eventing sets.

@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
@@ -43,23 +44,32 @@ type measuring struct {
 	settings *canary.Store
 }
 
-// newMeasuring wires and starts the scraping of pods and the export of metrics. Those of further collectors are exported, too.
-func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher, further ...prometheus.Collector) *measuring {
-	m := &measuring{process: p, view: servicestate.New(p.pods, p.watched, logging.FromContext(ctx).Warnw)}
+// newMeasuring makes the scraping of pods, and exports metrics, with those of further collectors.
+func newMeasuring(
+	ctx context.Context, p *process, services *service.Watch, cmw configmap.Watcher, further ...prometheus.Collector,
+) *measuring {
+	m := &measuring{process: p, view: servicestate.New(p.pods, func() servicestate.Services { return services },
+		logging.FromContext(ctx).Warnw)}
 	m.counts = attribution.NewCounts(m.view.Facts, time.Now)
 	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
-		return p.isLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
+		return p.registry.IsLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
 	})
 	m.settings = canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	m.export(ctx, further)
 	m.runner = &scrape.Runner{
-		Client: scrape.NewClient(mostConnected), Plan: m.view, Sink: m.counts, Leads: p.isLeaderFor, Budget: scrape.NewBudget(),
-		Settings: func() scrape.Settings { return m.settings.Current().Scraping() },
+		Client: scrape.NewClient(mostConnected), Discovery: m.view, Sink: m.counts, Leader: p.registry,
+		Budget:   scrape.NewBudget(),
+		Settings: m.settings,
 	}
 	must(ctx, "watching pods", p.pods.OnChange(m.runner.Changed))
-	p.running.Go(func() { m.runner.Run(ctx) })
-	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { m.view.Forget() }, forgetEvery) })
+	services.OnChange(m.runner.Changed)
 	return m
+}
+
+// start starts the scraping of pods.
+func (m *measuring) start(ctx context.Context) {
+	m.running.Go(func() { m.runner.Run(ctx) })
+	m.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { m.view.Forget() }, forgetEvery) })
 }
 
 // export registers the metrics with Prometheus, and pushes them if that is configured.

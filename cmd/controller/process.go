@@ -5,9 +5,7 @@ package main
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
@@ -17,11 +15,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 )
 
-// process is what emitting, measuring and gating share.
+// process is what emitting, watching, measuring and gating share.
 type process struct {
 	config *rest.Config
 	// stopping ends when the process must stop; end stops it, with a reason.
@@ -31,18 +27,18 @@ type process struct {
 	acknowledged chan struct{}
 	running      sync.WaitGroup
 
+	// registry holds the watched kinds; it knows what this process leads for.
+	registry  *observer.Registry
 	clientset *client.Clientset
 	metadata  metadata.Interface
 	presence  *observer.Presence
 	pods      *pods.Informer
-	// services is the watch of Services; it knows what this process leads.
-	services atomic.Pointer[service.Watch]
-	// environments is the watch of environments. It leads for what services leads for.
-	environments atomic.Pointer[environment.Watch]
 }
 
 func newProcess(stopping context.Context, end context.CancelCauseFunc, config *rest.Config) *process {
-	return &process{config: config, stopping: stopping, end: end, acknowledged: make(chan struct{})}
+	return &process{
+		config: config, stopping: stopping, end: end, acknowledged: make(chan struct{}), registry: observer.NewRegistry(),
+	}
 }
 
 // connect makes the shared clients and informers.
@@ -67,17 +63,3 @@ func must(ctx context.Context, doing string, err error) {
 
 // wait returns when everything has ended.
 func (p *process) wait() { p.running.Wait() }
-
-// isLeaderFor reports whether this process leads for a watched object.
-func (p *process) isLeaderFor(key types.NamespacedName) bool {
-	services := p.services.Load()
-	return services != nil && services.IsLeaderFor(key)
-}
-
-// watched is the watch of Services, nil until there is one.
-func (p *process) watched() servicestate.Services {
-	if services := p.services.Load(); services != nil {
-		return services
-	}
-	return nil
-}

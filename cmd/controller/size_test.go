@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// If html/template is linked, which calls methods by name, the linker keeps every exported method of every type. The controller is half as
-// large again then, and most of that is in memory.
+// If html/template is linked, which calls methods by name, the linker keeps every exported method of every type. The
+// controller is half as large again then, and most of that is in memory.
 func TestTheLinkerCanLeaveMethodsOut(t *testing.T) {
 	t.Parallel()
 	const tag = "grpcnotrace"

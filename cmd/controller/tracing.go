@@ -22,7 +22,8 @@ const serviceName = "knative-cdevents"
 // lastSpans is how long the end of the process waits for the last spans to be sent.
 const lastSpans = 500 * time.Millisecond
 
-// trace starts tracing, if config-observability says so. Knative's own provider accepts no generator of ids, so this is another one.
+// trace starts tracing, if config-observability says so. Knative's own provider accepts no generator of ids, so this
+// is another one.
 func (e *emitting) trace(ctx context.Context) {
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
 	must(ctx, "reading config-observability", err)

@@ -33,14 +33,26 @@ const (
 	stopped   = "stopped"
 )
 
+// Ledger lists what is stored. ledger.Ledger implements it.
+type Ledger interface {
+	All() []*v1alpha1.CDEventSubject
+}
+
+// Leader says what this process leads for.
+type Leader interface {
+	IsLeaderFor(service types.NamespacedName) bool
+}
+
+// Environments are those of namespaces.
+type Environments interface {
+	EnvironmentOf(namespace string) string
+}
+
 // Collector exports the stored counts of the Services that this process leads for. What is 0 is absent.
 type Collector struct {
-	// Subjects returns all CDEventSubjects.
-	Subjects func() []*v1alpha1.CDEventSubject
-	// Leads says whether this process leads for a Service.
-	Leads func(types.NamespacedName) bool
-	// Environment returns the environment of a namespace.
-	Environment func(namespace string) string
+	Ledger       Ledger
+	Leader       Leader
+	Environments Environments
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -55,7 +67,7 @@ func (*Collector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	newest := map[types.NamespacedName]*v1alpha1.CDEventSubject{}
-	for _, s := range c.Subjects() {
+	for _, s := range c.Ledger.All() {
 		if s.Spec.Kind != "Service" || s.Status.Removed || s.Status.Performance == nil {
 			continue
 		}
@@ -66,8 +78,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	for key, s := range newest {
-		if c.Leads(key) {
-			collect(to, s.Status.Performance, key.Namespace, key.Name, c.Environment(key.Namespace))
+		if c.Leader.IsLeaderFor(key) {
+			collect(to, s.Status.Performance, key.Namespace, key.Name, c.Environments.EnvironmentOf(key.Namespace))
 		}
 	}
 }
@@ -86,7 +98,8 @@ func collect(to chan<- prometheus.Metric, p *v1alpha1.Performance, labels ...str
 		if one.value <= 0 {
 			continue
 		}
-		if m, err := prometheus.NewConstMetric(one.desc, prometheus.CounterValue, float64(one.value), append(labels[:len(labels):len(labels)], one.outcome)...); err == nil {
+		if m, err := prometheus.NewConstMetric(one.desc, prometheus.CounterValue, float64(one.value),
+			append(labels[:len(labels):len(labels)], one.outcome)...); err == nil {
 			to <- m
 		}
 	}
@@ -94,7 +107,9 @@ func collect(to chan<- prometheus.Metric, p *v1alpha1.Performance, labels ...str
 	histogram(to, restore, p.Restore, RestoreBuckets, labels)
 }
 
-func histogram(to chan<- prometheus.Metric, desc *prometheus.Desc, d *v1alpha1.DurationCounts, bounds []time.Duration, labels []string) {
+func histogram(to chan<- prometheus.Metric, desc *prometheus.Desc, d *v1alpha1.DurationCounts, bounds []time.Duration,
+	labels []string,
+) {
 	if d == nil {
 		return
 	}

@@ -23,6 +23,13 @@ func subject(name string, created time.Duration, p *v1alpha1.Performance) *v1alp
 	}
 }
 
+// stored is a ledger, of which this process leads for all but one.
+type stored []*v1alpha1.CDEventSubject
+
+func (s stored) All() []*v1alpha1.CDEventSubject         { return s }
+func (stored) IsLeaderFor(key types.NamespacedName) bool { return key.Name != "elsewhere" }
+func (stored) EnvironmentOf(namespace string) string     { return "production of " + namespace }
+
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	cart := &v1alpha1.Performance{Deployments: 3, Stopped: 2, Failures: 1}
@@ -34,9 +41,7 @@ func TestCollector(t *testing.T) {
 		subject("elsewhere", 0, &v1alpha1.Performance{Deployments: 1}), subject("quiet", 0, nil),
 	}
 	c := &Collector{
-		Subjects:    func() []*v1alpha1.CDEventSubject { return all },
-		Leads:       func(key types.NamespacedName) bool { return key.Name != "elsewhere" },
-		Environment: func(namespace string) string { return "production of " + namespace },
+		Ledger: stored(all), Leader: stored(nil), Environments: stored(nil),
 	}
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(c)
@@ -51,7 +56,8 @@ dora_change_failures_total{LABELS,outcome="stopped"} 2
 dora_deployments_total{LABELS,outcome="completed"} 3
 dora_deployments_total{LABELS,outcome="stopped"} 2
 `, "LABELS", labels)
-	if err := testutil.GatherAndCompare(r, strings.NewReader(want), "dora_deployments_total", "dora_change_failures_total", "dora_change_lead_time_seconds"); err != nil {
+	if err := testutil.GatherAndCompare(r, strings.NewReader(want), "dora_deployments_total",
+		"dora_change_failures_total", "dora_change_lead_time_seconds"); err != nil {
 		t.Error(err)
 	}
 	families, err := r.Gather()
@@ -63,7 +69,8 @@ dora_deployments_total{LABELS,outcome="stopped"} 2
 			continue
 		}
 		h := f.GetMetric()[0].GetHistogram()
-		if h.GetSampleCount() != 2 || h.GetSampleSum() != 90+30*24*3600 || h.GetBucket()[1].GetCumulativeCount() != 1 || h.GetBucket()[len(RestoreBuckets)-1].GetCumulativeCount() != 1 {
+		if h.GetSampleCount() != 2 || h.GetSampleSum() != 90+30*24*3600 || h.GetBucket()[1].GetCumulativeCount() != 1 ||
+			h.GetBucket()[len(RestoreBuckets)-1].GetCumulativeCount() != 1 {
 			t.Errorf("%v", h)
 		}
 		return

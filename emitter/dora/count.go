@@ -116,8 +116,9 @@ func began(t lifecycle.Transition) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// ParseTime reads the time in an annotation. The epoch of Unix, and all before it, stand for a time that is not known: builds that
-// are to be reproducible write the one, and programs that have no time often the first second of the year 1.
+// ParseTime reads the time in an annotation. The epoch of Unix, and all before it, stand for a time that is not
+// known: builds that are to be reproducible write the one, and programs that have no time often the first second of
+// the year 1.
 func ParseTime(value string) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, strings.TrimSpace(value))
 	return at, err == nil && at.Unix() > 0
@@ -179,8 +180,8 @@ func (c *counting) resolved() {
 	}
 }
 
-// impairs reports whether users feel an incident. While a new Revision does not become ready, the one before serves, and
-// a Service that is not deployed has no users.
+// impairs reports whether users feel an incident. While a new Revision does not become ready, the one before serves,
+// and a Service that is not deployed has no users.
 func impairs(i *lifecycle.IncidentDetails) bool {
 	return i != nil && i.Kind != lifecycle.FailedRollout && i.Kind != lifecycle.NotDeployed
 }

@@ -35,8 +35,13 @@ func undone(reason string, at time.Duration, to, from *lifecycle.Revision, since
 	return t
 }
 
-func incident(kind lifecycle.Type, at time.Duration, of lifecycle.Incident, since time.Duration, reason string) lifecycle.Transition {
-	return lifecycle.Transition{Type: kind, Time: after(at), Reason: reason, Incident: &lifecycle.IncidentDetails{Kind: of, Since: after(since)}}
+func incident(kind lifecycle.Type, at time.Duration, of lifecycle.Incident, since time.Duration,
+	reason string,
+) lifecycle.Transition {
+	return lifecycle.Transition{
+		Type: kind, Time: after(at), Reason: reason,
+		Incident: &lifecycle.IncidentDetails{Kind: of, Since: after(since)},
+	}
 }
 
 // TestDefinitions has one story for each sentence of DORA's guide, and for what it leaves open.
@@ -55,17 +60,27 @@ func TestDefinitions(t *testing.T) {
 		{name: "an upgrade", story: []lifecycle.Transition{first, second}, deployments: 2},
 		{
 			name: "a canary that got all traffic in steps is one deployment", deployments: 2,
-			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one), moved(lifecycle.TrafficShifted, 40*time.Minute, two, one), second},
+			story: []lifecycle.Transition{
+				first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
+				moved(lifecycle.TrafficShifted, 40*time.Minute, two, one), second,
+			},
 		},
 		{
 			name: "a change that never had traffic and is reverted", deployments: 1, stopped: 1,
-			story: []lifecycle.Transition{first, {Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three, Previous: two}},
+			story: []lifecycle.Transition{first, {
+				Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted,
+				Time: after(time.Hour), Revision: three, Previous: two,
+			}},
 		},
 		{
-			name: "the Revision of a revert fails", deployments: 1, stopped: 1, failures: 1, restored: []time.Duration{time.Minute},
+			name: "the Revision of a revert fails", deployments: 1, stopped: 1, failures: 1,
+			restored: []time.Duration{time.Minute},
 			story: []lifecycle.Transition{
 				first,
-				{Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three, Previous: two},
+				{
+					Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three,
+					Previous: two,
+				},
 				undone(lifecycle.ReasonTraffic, 61*time.Minute, one, three, time.Hour),
 			},
 		},
@@ -78,11 +93,18 @@ func TestDefinitions(t *testing.T) {
 		},
 		{
 			name: "a canary that is stopped at 10 %", deployments: 1, stopped: 1, restored: []time.Duration{15 * time.Minute},
-			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one), undone(lifecycle.ReasonWithdrawn, 45*time.Minute, one, two, 30*time.Minute)},
+			story: []lifecycle.Transition{
+				first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
+				undone(lifecycle.ReasonWithdrawn, 45*time.Minute, one, two, 30*time.Minute),
+			},
 		},
 		{
 			name: "a canary that a newer one replaces never failed", deployments: 2,
-			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one), {Type: lifecycle.TrafficShifted, Reason: lifecycle.ReasonReplaced, Revision: three, Previous: one}, moved(lifecycle.Upgraded, time.Hour, three, one)},
+			story: []lifecycle.Transition{
+				first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one),
+				{Type: lifecycle.TrafficShifted, Reason: lifecycle.ReasonReplaced, Revision: three, Previous: one},
+				moved(lifecycle.Upgraded, time.Hour, three, one),
+			},
 		},
 		{
 			name: "a rollback is no deployment", deployments: 2, failures: 1, restored: []time.Duration{20 * time.Minute},
@@ -90,20 +112,26 @@ func TestDefinitions(t *testing.T) {
 		},
 		{
 			name: "a commit that is reverted", deployments: 2, failures: 1, restored: []time.Duration{20 * time.Minute},
-			story: []lifecycle.Transition{first, second, undone(lifecycle.ReasonReapplied, 80*time.Minute, three, two, time.Hour)},
+			story: []lifecycle.Transition{
+				first, second,
+				undone(lifecycle.ReasonReapplied, 80*time.Minute, three, two, time.Hour),
+			},
 		},
 		{
 			name: "two rollbacks in a row", deployments: 3, failures: 2, restored: []time.Duration{time.Hour, 3 * time.Hour},
 			story: []lifecycle.Transition{
 				first, second, moved(lifecycle.Upgraded, 2*time.Hour, three, two),
-				undone(lifecycle.ReasonTraffic, 3*time.Hour, two, three, 2*time.Hour), undone(lifecycle.ReasonTraffic, 4*time.Hour, one, two, time.Hour),
+				undone(lifecycle.ReasonTraffic, 3*time.Hour, two, three, 2*time.Hour),
+				undone(lifecycle.ReasonTraffic, 4*time.Hour, one, two, time.Hour),
 			},
 		},
 		{
-			name: "deployed again after a rollback, and rolled back again", deployments: 3, failures: 2, restored: []time.Duration{time.Hour, time.Hour},
+			name: "deployed again after a rollback, and rolled back again", deployments: 3, failures: 2,
+			restored: []time.Duration{time.Hour, time.Hour},
 			story: []lifecycle.Transition{
 				first, second, undone(lifecycle.ReasonTraffic, 2*time.Hour, one, two, time.Hour),
-				moved(lifecycle.Upgraded, 3*time.Hour, two, one), undone(lifecycle.ReasonTraffic, 4*time.Hour, one, two, 3*time.Hour),
+				moved(lifecycle.Upgraded, 3*time.Hour, two, one),
+				undone(lifecycle.ReasonTraffic, 4*time.Hour, one, two, 3*time.Hour),
 			},
 		},
 		{
@@ -111,31 +139,50 @@ func TestDefinitions(t *testing.T) {
 			story: []lifecycle.Transition{undone(lifecycle.ReasonTraffic, time.Hour, one, two, 0)},
 		},
 		{
-			name: "an outage soon after a deployment is its failure", deployments: 2, failures: 1, restored: []time.Duration{10 * time.Minute},
-			story: []lifecycle.Transition{first, second, incident(lifecycle.IncidentDetected, 71*time.Minute, lifecycle.Outage, 70*time.Minute, ""), incident(lifecycle.IncidentResolved, 80*time.Minute, lifecycle.Outage, 70*time.Minute, "")},
+			name: "an outage soon after a deployment is its failure", deployments: 2, failures: 1,
+			restored: []time.Duration{10 * time.Minute},
+			story: []lifecycle.Transition{
+				first, second,
+				incident(lifecycle.IncidentDetected, 71*time.Minute, lifecycle.Outage, 70*time.Minute, ""),
+				incident(lifecycle.IncidentResolved, 80*time.Minute, lifecycle.Outage, 70*time.Minute, ""),
+			},
 		},
 		{
-			name: "an outage that a rollback ends is one failure, measured once", deployments: 2, failures: 1, restored: []time.Duration{10 * time.Minute},
+			name: "an outage that a rollback ends is one failure, measured once", deployments: 2, failures: 1,
+			restored: []time.Duration{10 * time.Minute},
 			story: []lifecycle.Transition{
 				first, second, incident(lifecycle.IncidentDetected, 71*time.Minute, lifecycle.Outage, 70*time.Minute, ""),
-				undone(lifecycle.ReasonTraffic, 79*time.Minute, one, two, time.Hour), incident(lifecycle.IncidentResolved, 80*time.Minute, lifecycle.Outage, 70*time.Minute, ""),
+				undone(lifecycle.ReasonTraffic, 79*time.Minute, one, two, time.Hour),
+				incident(lifecycle.IncidentResolved, 80*time.Minute, lifecycle.Outage, 70*time.Minute, ""),
 			},
 		},
 		{
 			name: "an outage long after the last deployment", deployments: 1, restored: []time.Duration{time.Hour},
-			story: []lifecycle.Transition{first, incident(lifecycle.IncidentDetected, 5*time.Hour, lifecycle.ClusterSplit, 5*time.Hour, ""), incident(lifecycle.IncidentResolved, 6*time.Hour, lifecycle.ClusterSplit, 5*time.Hour, "")},
+			story: []lifecycle.Transition{first, incident(lifecycle.IncidentDetected, 5*time.Hour, lifecycle.ClusterSplit,
+				5*time.Hour, ""), incident(lifecycle.IncidentResolved, 6*time.Hour, lifecycle.ClusterSplit, 5*time.Hour, "")},
 		},
 		{
 			name: "an outage that ends with its Service", deployments: 1, failures: 1,
-			story: []lifecycle.Transition{first, incident(lifecycle.IncidentDetected, time.Minute, lifecycle.Outage, 0, ""), incident(lifecycle.IncidentResolved, time.Hour, lifecycle.Outage, 0, lifecycle.ReasonRemoved)},
+			story: []lifecycle.Transition{
+				first, incident(lifecycle.IncidentDetected, time.Minute, lifecycle.Outage, 0, ""),
+				incident(lifecycle.IncidentResolved, time.Hour, lifecycle.Outage, 0, lifecycle.ReasonRemoved),
+			},
 		},
 		{
 			name: "a Revision that never becomes ready reached no user", deployments: 1,
-			story: []lifecycle.Transition{first, incident(lifecycle.IncidentDetected, time.Minute, lifecycle.FailedRollout, 0, ""), incident(lifecycle.IncidentResolved, time.Hour, lifecycle.FailedRollout, 0, "")},
+			story: []lifecycle.Transition{first, incident(lifecycle.IncidentDetected, time.Minute, lifecycle.FailedRollout, 0,
+				""), incident(lifecycle.IncidentResolved, time.Hour, lifecycle.FailedRollout, 0, "")},
 		},
 		{
 			name: "a replay and an environment", deployments: 1,
-			story: []lifecycle.Transition{first, {Type: lifecycle.Deployed, Reason: lifecycle.ReasonReplay, Revision: one}, {Type: lifecycle.IncidentResolved, Environment: &lifecycle.EnvironmentDetails{}, Incident: &lifecycle.IncidentDetails{Kind: lifecycle.EnvironmentOutage, Since: noon}}},
+			story: []lifecycle.Transition{
+				first,
+				{Type: lifecycle.Deployed, Reason: lifecycle.ReasonReplay, Revision: one},
+				{
+					Type: lifecycle.IncidentResolved, Environment: &lifecycle.EnvironmentDetails{},
+					Incident: &lifecycle.IncidentDetails{Kind: lifecycle.EnvironmentOutage, Since: noon},
+				},
+			},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -145,7 +192,8 @@ func TestDefinitions(t *testing.T) {
 				got = *p
 			}
 			if got.Deployments != c.deployments || got.Stopped != c.stopped || got.Failures != c.failures {
-				t.Errorf("%d deployments, %d stopped, %d failures; want %d, %d, %d", got.Deployments, got.Stopped, got.Failures, c.deployments, c.stopped, c.failures)
+				t.Errorf("%d deployments, %d stopped, %d failures; want %d, %d, %d", got.Deployments, got.Stopped, got.Failures,
+					c.deployments, c.stopped, c.failures)
 			}
 			var want *v1alpha1.DurationCounts
 			for _, d := range c.restored {
@@ -183,17 +231,24 @@ func TestLeadTime(t *testing.T) {
 		{name: "from the commit", commit: "2026-03-04T11:00:00Z", started: "2026-03-04T11:50:00Z", want: time.Hour},
 		{name: "in another zone", commit: "2026-03-04T13:00:00+02:00", want: time.Hour},
 		{name: "from the pipeline", started: "2026-03-04T11:50:00Z", want: 10 * time.Minute},
-		{name: "from the pipeline if the commit has no valid time", commit: "yesterday", started: "2026-03-04T11:50:00Z", want: 10 * time.Minute},
+		{
+			name: "from the pipeline if the commit has no valid time", commit: "yesterday", started: "2026-03-04T11:50:00Z",
+			want: 10 * time.Minute,
+		},
 		{name: "of the Service", service: "2026-03-04T11:30:00Z", want: 30 * time.Minute},
 		{name: "a clock that is ahead", commit: "2026-03-04T12:01:00Z", want: 0},
 		{name: "the future", commit: "2026-03-05T12:00:00Z", unknown: true},
-		{name: "the epoch of a reproducible build", commit: "1970-01-01T00:00:00Z", started: "2026-03-04T11:50:00Z", want: 10 * time.Minute},
+		{
+			name: "the epoch of a reproducible build", commit: "1970-01-01T00:00:00Z", started: "2026-03-04T11:50:00Z",
+			want: 10 * time.Minute,
+		},
 		{name: "no time", commit: "0001-01-01T00:00:00Z", started: "1970-01-01T01:00:00+01:00", unknown: true},
 		{name: "not known", unknown: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			tr := moved(lifecycle.Deployed, 0, revision("cart-1", AnnotationCommitTime, c.commit, AnnotationPipelineStarted, c.started), nil)
+			tr := moved(lifecycle.Deployed, 0, revision("cart-1", AnnotationCommitTime, c.commit, AnnotationPipelineStarted,
+				c.started), nil)
 			tr.Annotations = map[string]string{AnnotationCommitTime: c.service}
 			got := Count(nil, tr).LeadTime
 			if c.unknown != (got == nil) || got != nil && got.Milliseconds != c.want.Milliseconds() {
@@ -226,7 +281,8 @@ func TestCountChangesNothing(t *testing.T) {
 	}
 	next := p
 	for i := range 100 {
-		next = Count(next, moved(lifecycle.Upgraded, time.Duration(i)*time.Minute, revision("cart-"+string(rune('a'+i))), revision("x")))
+		next = Count(next, moved(lifecycle.Upgraded, time.Duration(i)*time.Minute, revision("cart-"+string(rune('a'+i))),
+			revision("x")))
 		next = Count(next, undone(lifecycle.ReasonWithdrawn, time.Hour, revision("x"), revision("y"), 0))
 	}
 	if len(next.Recent) != maxRecent || next.Deployments != 101 || next.Stopped != 100 {

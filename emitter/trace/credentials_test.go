@@ -21,7 +21,8 @@ func TestNoSpanHasCredentials(t *testing.T) {
 	const secret = "s3cret-T0ken"
 	u := "https://ci:" + secret + "@git.example.com/?token=" + secret
 	recorder := tracetest.NewSpanRecorder()
-	tracer, stop, err := New(t.Context(), tracing.Config{Protocol: tracing.ProtocolStdout, SamplingRate: 1}, sdktrace.WithSpanProcessor(recorder))
+	tracer, stop, err := New(t.Context(), tracing.Config{Protocol: tracing.ProtocolStdout, SamplingRate: 1},
+		sdktrace.WithSpanProcessor(recorder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func TestNoSpanHasCredentials(t *testing.T) {
 	})
 	for i := range all {
 		tracer.Journaled(cart, past(all[:i+1]), all[i:i+1])
-		tracer.Attempt(tracer.Mark(cart, all[i]), "x", "shop/releases")(sender.Outcome{Class: sender.Retry, Err: fmt.Errorf("asking %s", u)})
+		tracer.Attempt(tracer.Mark(cart, all[i]), "x",
+			"shop/releases")(sender.Outcome{Class: sender.Retry, Err: fmt.Errorf("asking %s", u)})
 	}
 	if err := stop(t.Context()); err != nil {
 		t.Fatal(err)

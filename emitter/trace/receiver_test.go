@@ -65,7 +65,8 @@ func TestJaeger(t *testing.T) {
 		t.Skip("JAEGER does not name a binary of Jaeger; see docs/tracing.md")
 	}
 	cmd := exec.CommandContext(t.Context(), binary, "--collector.otlp.http.host-port=127.0.0.1:24318", "--collector.otlp.grpc.host-port=127.0.0.1:24317", //nolint:gosec // whoever runs the test names it
-		"--query.http-server.host-port=127.0.0.1:26686", "--query.grpc-server.host-port=127.0.0.1:26685", "--admin.http.host-port=127.0.0.1:24269",
+		"--query.http-server.host-port=127.0.0.1:26686", "--query.grpc-server.host-port=127.0.0.1:26685",
+		"--admin.http.host-port=127.0.0.1:24269",
 		"--collector.grpc-server.host-port=127.0.0.1:24250", "--collector.http-server.host-port=127.0.0.1:24268")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,10 @@ func TestJaeger(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-	marked := play(t, tracing.Config{Protocol: tracing.ProtocolHTTPProtobuf, Endpoint: "http://127.0.0.1:24318/v1/traces", SamplingRate: 1}, rollout(true, nil))
+	marked := play(t, tracing.Config{
+		Protocol: tracing.ProtocolHTTPProtobuf, Endpoint: "http://127.0.0.1:24318/v1/traces",
+		SamplingRate: 1,
+	}, rollout(true, nil))
 	id := strings.Split(cdeventsTraceParent(t, marked[0]), "-")[1]
 	var names []string
 	eventually(t, func() bool {
@@ -88,7 +92,8 @@ func TestJaeger(t *testing.T) {
 	})
 	slices.Sort(names)
 	t.Logf("Jaeger has trace %s with the spans %q", id, names)
-	if !slices.Contains(names, "rollout of cart-2") || !slices.Contains(names, "gate cart-gate") || !slices.Contains(names, "service.rolledback") {
+	if !slices.Contains(names, "rollout of cart-2") || !slices.Contains(names, "gate cart-gate") ||
+		!slices.Contains(names, "service.rolledback") {
 		t.Errorf("%q", names)
 	}
 }

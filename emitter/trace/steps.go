@@ -105,10 +105,12 @@ func ended(before []v1alpha1.PastTransition) bool {
 	return slices.ContainsFunc(before, func(p v1alpha1.PastTransition) bool { return ends(lifecycle.Type(p.Type)) })
 }
 
-// begins reports whether a rollout may begin with a transition. Others that are the first of their chain are alone in it.
+// begins reports whether a rollout may begin with a transition. Others that are the first of their chain are alone in
+// it.
 func begins(t lifecycle.Type) bool {
 	switch t {
-	case lifecycle.Created, lifecycle.RevisionReady, lifecycle.IncidentDetected, lifecycle.ClusterAPIClusterCreated, lifecycle.CrossplaneClusterCreated:
+	case lifecycle.Created, lifecycle.RevisionReady, lifecycle.IncidentDetected, lifecycle.ClusterAPIClusterCreated,
+		lifecycle.CrossplaneClusterCreated:
 		return true
 	}
 	return false
@@ -167,7 +169,10 @@ func failure(tr lifecycle.Transition) string {
 }
 
 func attributes(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) []attribute.KeyValue {
-	out := []attribute.KeyValue{attribute.Int64("cdevents.sequence", tr.Sequence), attribute.String("k8s.namespace.name", subject.Namespace)}
+	out := []attribute.KeyValue{
+		attribute.Int64("cdevents.sequence", tr.Sequence),
+		attribute.String("k8s.namespace.name", subject.Namespace),
+	}
 	add := func(key, value string) {
 		if value != "" {
 			out = append(out, attribute.String(key, text.WithoutCredentials(value)))

@@ -36,9 +36,11 @@ type Tracer struct {
 
 var _ ledger.Tracer = (*Tracer)(nil)
 
-// New returns a Tracer as config-observability says, and a function that sends the last spans. It returns nil if nothing is
-// to be traced. Further options are for tests.
-func New(ctx context.Context, c tracing.Config, options ...sdktrace.TracerProviderOption) (*Tracer, func(context.Context) error, error) {
+// New returns a Tracer as config-observability says, and a function that sends the last spans. It returns nil if
+// nothing is to be traced. Further options are for tests.
+func New(ctx context.Context, c tracing.Config, options ...sdktrace.TracerProviderOption) (*Tracer,
+	func(context.Context) error, error,
+) {
 	if c.Protocol == tracing.ProtocolNone || c.Protocol == "" {
 		return nil, func(context.Context) error { return nil }, nil
 	}
@@ -64,13 +66,19 @@ type place struct {
 }
 
 func (t *Tracer) placeOf(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) place {
-	p := place{rollout: spanID("rollout", subject, tr.Chain), span: spanID("transition", subject, tr.Sequence, tr.Time.UTC().Format(time.RFC3339Nano))}
+	p := place{
+		rollout: spanID("rollout", subject, tr.Chain),
+		span:    spanID("transition", subject, tr.Sequence, tr.Time.UTC().Format(time.RFC3339Nano)),
+	}
 	if p.pipeline = parse(given(tr)); p.pipeline.IsValid() {
 		p.trace, p.flags = p.pipeline.TraceID(), p.pipeline.TraceFlags()&trace.FlagsSampled
 	} else {
 		sum := hash("trace", subject, tr.Chain)
 		copy(p.trace[:], sum[:])
-		if t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: context.Background(), TraceID: p.trace}).Decision == sdktrace.RecordAndSample {
+		if t.sampler.ShouldSample(sdktrace.SamplingParameters{
+			ParentContext: context.Background(),
+			TraceID:       p.trace,
+		}).Decision == sdktrace.RecordAndSample {
 			p.flags = trace.FlagsSampled
 		}
 	}
@@ -97,7 +105,9 @@ func (t *Tracer) Mark(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transiti
 }
 
 // Journaled implements ledger.Tracer. The transitions are those that Mark has not changed.
-func (t *Tracer) Journaled(subject v1alpha1.CDEventSubjectSpec, history []v1alpha1.PastTransition, all []lifecycle.Transition) {
+func (t *Tracer) Journaled(subject v1alpha1.CDEventSubjectSpec, history []v1alpha1.PastTransition,
+	all []lifecycle.Transition,
+) {
 	for _, tr := range all {
 		if tr.Reason == lifecycle.ReasonReplay {
 			continue // nothing happened
@@ -110,7 +120,9 @@ func (t *Tracer) Journaled(subject v1alpha1.CDEventSubjectSpec, history []v1alph
 }
 
 // step makes the span of one transition, and those of the rollout that begins or ends with it.
-func (t *Tracer) step(subject v1alpha1.CDEventSubjectSpec, p place, before []v1alpha1.PastTransition, tr lifecycle.Transition) {
+func (t *Tracer) step(subject v1alpha1.CDEventSubjectSpec, p place, before []v1alpha1.PastTransition,
+	tr lifecycle.Transition,
+) {
 	first, from := tr.Time, tr.Time
 	if len(before) > 0 {
 		first, from = before[0].Time.Time, before[len(before)-1].Time.Time
@@ -141,8 +153,11 @@ func (t *Tracer) step(subject v1alpha1.CDEventSubjectSpec, p place, before []v1a
 }
 
 // span makes one span.
-func (t *Tracer) span(ctx context.Context, id trace.SpanID, name string, from, to time.Time, subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) {
-	_, s := t.tracer.Start(withSpan(ctx, id), name, trace.WithTimestamp(from), trace.WithAttributes(attributes(subject, tr)...))
+func (t *Tracer) span(ctx context.Context, id trace.SpanID, name string, from, to time.Time,
+	subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition,
+) {
+	_, s := t.tracer.Start(withSpan(ctx, id), name, trace.WithTimestamp(from),
+		trace.WithAttributes(attributes(subject, tr)...))
 	if why := failure(tr); why != "" && name != "build" {
 		s.SetStatus(codes.Error, text.WithoutCredentials(why))
 	}
@@ -156,7 +171,8 @@ func (t *Tracer) Attempt(tr lifecycle.Transition, event, source string) func(sen
 		return func(sender.Outcome) {}
 	}
 	_, s := t.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parent), "send to "+source,
-		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attribute.String("cloudevents.event_type", event), attribute.String("cdevents.source", source)))
+		trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attribute.String("cloudevents.event_type", event), attribute.String("cdevents.source", source)))
 	return func(out sender.Outcome) {
 		if out.Status > 0 {
 			s.SetAttributes(attribute.Int("http.response.status_code", out.Status))

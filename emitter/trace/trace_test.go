@@ -22,7 +22,10 @@ import (
 
 var (
 	noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	cart = v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop", Name: "cart", UID: "u1"}
+	cart = v1alpha1.CDEventSubjectSpec{
+		APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop",
+		Name: "cart", UID: "u1",
+	}
 )
 
 const pipeline = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -33,13 +36,22 @@ func rollout(withdrawn bool, annotations map[string]string) []lifecycle.Transiti
 	old, canary := &lifecycle.Revision{Name: "cart-1"}, &lifecycle.Revision{Name: "cart-2", Annotations: annotations}
 	all := []lifecycle.Transition{
 		{Sequence: 7, Time: at(0), Type: lifecycle.RevisionReady, Revision: canary},
-		{Sequence: 8, Time: at(1), Type: lifecycle.TrafficShifted, Revision: canary, Previous: old, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}},
-		{Sequence: 9, Time: at(5), Type: lifecycle.Judged, Revision: canary, Previous: old, Verdict: &lifecycle.Verdict{Gate: "cart-gate", Verdict: "Pass", Started: at(1), Completed: at(5)}},
+		{
+			Sequence: 8, Time: at(1), Type: lifecycle.TrafficShifted, Revision: canary, Previous: old,
+			Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}},
+		},
+		{
+			Sequence: 9, Time: at(5), Type: lifecycle.Judged, Revision: canary, Previous: old,
+			Verdict: &lifecycle.Verdict{Gate: "cart-gate", Verdict: "Pass", Started: at(1), Completed: at(5)},
+		},
 		{Sequence: 10, Time: at(6), Type: lifecycle.Upgraded, Revision: canary, Previous: old},
 	}
 	if withdrawn {
 		all[2].Verdict.Verdict, all[2].Verdict.Reasons = "Fail", []string{"Harmful"}
-		all[3] = lifecycle.Transition{Sequence: 10, Time: at(6), Type: lifecycle.RolledBack, Reason: lifecycle.ReasonWithdrawn, Revision: old, Previous: canary}
+		all[3] = lifecycle.Transition{
+			Sequence: 10, Time: at(6), Type: lifecycle.RolledBack,
+			Reason: lifecycle.ReasonWithdrawn, Revision: old, Previous: canary,
+		}
 	}
 	for i := range all {
 		all[i].Chain = 7
@@ -48,9 +60,15 @@ func rollout(withdrawn bool, annotations map[string]string) []lifecycle.Transiti
 }
 
 func past(all []lifecycle.Transition) []v1alpha1.PastTransition {
-	out := []v1alpha1.PastTransition{{Sequence: 1, Time: metav1.NewMicroTime(noon.Add(-time.Hour)), Type: string(lifecycle.Deployed), Chain: 1}}
+	out := []v1alpha1.PastTransition{{
+		Sequence: 1, Time: metav1.NewMicroTime(noon.Add(-time.Hour)),
+		Type: string(lifecycle.Deployed), Chain: 1,
+	}}
 	for _, tr := range all {
-		out = append(out, v1alpha1.PastTransition{Sequence: tr.Sequence, Time: metav1.NewMicroTime(tr.Time), Type: string(tr.Type), Chain: tr.Chain})
+		out = append(out, v1alpha1.PastTransition{
+			Sequence: tr.Sequence, Time: metav1.NewMicroTime(tr.Time),
+			Type: string(tr.Type), Chain: tr.Chain,
+		})
 	}
 	return out
 }
@@ -66,7 +84,8 @@ func play(t *testing.T, config tracing.Config, all []lifecycle.Transition) (mark
 		for i := part[0]; i < part[1]; i++ {
 			tr := tracer.Mark(cart, all[i])
 			tracer.Journaled(cart, past(all[:i+1]), all[i:i+1])
-			tracer.Attempt(tr, "dev.cdevents.service.upgraded.0.3.0", "shop/releases")(sender.Outcome{Class: sender.Acknowledged, Status: 202})
+			tracer.Attempt(tr, "dev.cdevents.service.upgraded.0.3.0",
+				"shop/releases")(sender.Outcome{Class: sender.Acknowledged, Status: 202})
 			marked = append(marked, tr)
 		}
 		if err := stop(t.Context()); err != nil {
@@ -81,12 +100,17 @@ func TestOneTraceForEachRollout(t *testing.T) {
 	r := newReceiver(t)
 	marked := play(t, r.config(1), rollout(false, nil))
 	spans := r.spans()
-	want := []string{"gate cart-gate", "knative-revision.ready", "rollout of cart-2", "service.upgraded", "traffic shifted: 90 % cart-1, 10 % cart-2"}
-	if got := slices.Sorted(maps.Keys(spans)); !slices.Equal(slices.DeleteFunc(got, func(s string) bool { return s == "send to shop/releases" }), want) {
+	want := []string{
+		"gate cart-gate", "knative-revision.ready", "rollout of cart-2", "service.upgraded",
+		"traffic shifted: 90 % cart-1, 10 % cart-2",
+	}
+	if got := slices.Sorted(maps.Keys(spans)); !slices.Equal(slices.DeleteFunc(got,
+		func(s string) bool { return s == "send to shop/releases" }), want) {
 		t.Fatalf("%q", got)
 	}
 	root := spans["rollout of cart-2"][0]
-	if len(root.ParentSpanId) > 0 || !nanos(root.StartTimeUnixNano).Equal(noon) || !nanos(root.EndTimeUnixNano).Equal(noon.Add(6*time.Minute)) {
+	if len(root.ParentSpanId) > 0 || !nanos(root.StartTimeUnixNano).Equal(noon) ||
+		!nanos(root.EndTimeUnixNano).Equal(noon.Add(6*time.Minute)) {
 		t.Errorf("the rollout: %v", root)
 	}
 	ids := map[string]bool{}
@@ -109,7 +133,8 @@ func TestOneTraceForEachRollout(t *testing.T) {
 	}
 	for i, tr := range marked {
 		parent := cdeventsTraceParent(t, tr)
-		if !strings.HasPrefix(parent, "00-"+hex.EncodeToString(root.TraceId)+"-") || !strings.HasSuffix(parent, "-01") || !ids[strings.Split(parent, "-")[2]] {
+		if !strings.HasPrefix(parent, "00-"+hex.EncodeToString(root.TraceId)+"-") || !strings.HasSuffix(parent, "-01") ||
+			!ids[strings.Split(parent, "-")[2]] {
 			t.Errorf("event %d carries %s", i, parent)
 		}
 	}
@@ -117,7 +142,10 @@ func TestOneTraceForEachRollout(t *testing.T) {
 
 func cdeventsTraceParent(t *testing.T, tr lifecycle.Transition) string {
 	t.Helper()
-	e, err := cdevents.Render(v1alpha1.Profile{SpecVersion: "0.5", Source: "https://cluster.example.com", Environment: v1alpha1.Environment{ID: "e"}}, cart, tr)
+	e, err := cdevents.Render(v1alpha1.Profile{
+		SpecVersion: "0.5", Source: "https://cluster.example.com",
+		Environment: v1alpha1.Environment{ID: "e"},
+	}, cart, tr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +156,10 @@ func cdeventsTraceParent(t *testing.T, tr lifecycle.Transition) string {
 func TestJoinedToThePipeline(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
-	given := map[string]string{cdevents.AnnotationTraceParent: pipeline, dora.AnnotationPipelineStarted: "2026-03-04T11:50:00Z"}
+	given := map[string]string{
+		cdevents.AnnotationTraceParent: pipeline,
+		dora.AnnotationPipelineStarted: "2026-03-04T11:50:00Z",
+	}
 	all := rollout(true, given)
 	marked := play(t, r.config(1), all)
 	if all[0].Revision.Annotations[cdevents.AnnotationTraceParent] != pipeline {
@@ -136,10 +167,12 @@ func TestJoinedToThePipeline(t *testing.T) {
 	}
 	spans := r.spans()
 	root := spans["rollout of cart-2"]
-	if len(root) != 1 || hex.EncodeToString(root[0].ParentSpanId) != "b7ad6b7169203331" || root[0].Status.GetMessage() != "rolled back: CanaryWithdrawn" {
+	if len(root) != 1 || hex.EncodeToString(root[0].ParentSpanId) != "b7ad6b7169203331" ||
+		root[0].Status.GetMessage() != "rolled back: CanaryWithdrawn" {
 		t.Fatalf("the rollout: %v", root)
 	}
-	if build := spans["build"]; len(build) != 1 || nanos(build[0].EndTimeUnixNano).Sub(nanos(build[0].StartTimeUnixNano)) != 10*time.Minute {
+	if build := spans["build"]; len(build) != 1 ||
+		nanos(build[0].EndTimeUnixNano).Sub(nanos(build[0].StartTimeUnixNano)) != 10*time.Minute {
 		t.Errorf("the build: %v", build)
 	}
 	if gate := spans["gate cart-gate"]; len(gate) != 1 || gate[0].Status.GetMessage() != "Harmful" {
@@ -153,7 +186,8 @@ func TestJoinedToThePipeline(t *testing.T) {
 		}
 	}
 	for i, tr := range marked {
-		if parent := cdeventsTraceParent(t, tr); !strings.HasPrefix(parent, "00-0af7651916cd43dd8448eb211c80319c-") || parent == pipeline {
+		if parent := cdeventsTraceParent(t, tr); !strings.HasPrefix(parent, "00-0af7651916cd43dd8448eb211c80319c-") ||
+			parent == pipeline {
 			t.Errorf("event %d carries %s", i, parent)
 		}
 	}
@@ -203,7 +237,10 @@ func TestPlaceholdersAreNoStartOfAPipeline(t *testing.T) {
 	t.Parallel()
 	for _, placeholder := range []string{"0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z"} {
 		r := newReceiver(t)
-		play(t, r.config(1), rollout(true, map[string]string{cdevents.AnnotationTraceParent: pipeline, dora.AnnotationPipelineStarted: placeholder}))
+		play(t, r.config(1), rollout(true, map[string]string{
+			cdevents.AnnotationTraceParent: pipeline,
+			dora.AnnotationPipelineStarted: placeholder,
+		}))
 		for name, all := range r.spans() {
 			for _, s := range all {
 				if at := nanos(s.StartTimeUnixNano); at.Year() != 2026 {

@@ -13,8 +13,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
-// endpoint returns an absolute URI for an address: a URL, a host, or a host with a port. The port, if there is one, is for
-// an address without one. Some providers write a URL where a host belongs, and IPv6 addresses with and without brackets.
+// endpoint returns an absolute URI for an address: a URL, a host, or a host with a port. The port, if there is one,
+// is for an address without one. Some providers write a URL where a host belongs, and IPv6 addresses with and without
+// brackets.
 func endpoint(address string, port int64) (string, error) {
 	if len(address) > maxURL {
 		return "", fmt.Errorf("it has more than %d bytes", maxURL)

@@ -52,7 +52,8 @@ func TestEndpoints(t *testing.T) {
 		{"prod.example.com", `"6443"`, ""},
 		{strings.Repeat("x", maxURL+1), "1", ""},
 	} {
-		e := projector{}.project(fromYAML(t, strings.NewReplacer("HOST", c.host, "PORT", c.port).Replace(clusterAt))).Facts.Environment
+		e := projector{}.project(fromYAML(t, strings.NewReplacer("HOST", c.host, "PORT",
+			c.port).Replace(clusterAt))).Facts.Environment
 		if e.URL != c.want {
 			t.Errorf("host %q, port %s: %q, want %q", c.host, c.port, e.URL, c.want)
 		}
@@ -69,8 +70,9 @@ func TestEndpoints(t *testing.T) {
 func TestEndpointsOfOthers(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		`"fd00::7"`: "https://[fd00::7]", `"prod.example.com:6443"`: "https://prod.example.com:6443", `"https://prod.example.com/a?b=c"`: "https://prod.example.com/a?b=c",
-		`"https://a b"`: "", `"::x"`: "",
+		`"fd00::7"`: "https://[fd00::7]", `"prod.example.com:6443"`: "https://prod.example.com:6443",
+		`"https://prod.example.com/a?b=c"`: "https://prod.example.com/a?b=c",
+		`"https://a b"`:                    "", `"::x"`: "",
 	} {
 		u := fromYAML(t, "apiVersion: platform.example.com/v1\nkind: TeamCluster\nmetadata: {name: a}\nstatus: {endpoint: "+value+"}")
 		e := projector{composite: true}.project(u).Facts.Environment
@@ -89,7 +91,8 @@ func TestVersionsThatAreNoTextHaveANote(t *testing.T) {
 		"apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a}\nspec: {topology: {version: 1.30}}",
 	} {
 		u := fromYAML(t, text)
-		if e := (projector{composite: u.GetKind() == "TeamCluster"}).project(u).Facts.Environment; e.Version != "" || !strings.Contains(e.Note, "version is left out") {
+		if e := (projector{composite: u.GetKind() == "TeamCluster"}).project(u).Facts.Environment; e.Version != "" ||
+			!strings.Contains(e.Note, "version is left out") {
 			t.Errorf("%s\nversion %q, note %q", text, e.Version, e.Note)
 		}
 	}
@@ -104,14 +107,23 @@ func TestVersionsOfControlPlanes(t *testing.T) {
 		"KubeadmControlPlane, upgrading":         {"spec: {version: v1.34.0}\nstatus: {version: v1.33.1}", "v1.33.1"},
 		"GCPManagedControlPlane before CAPG 1.9": {"spec: {controlPlaneVersion: 1.30.5-gke.100, clusterName: c}\nstatus: {currentVersion: 1.30.5-gke.100, ready: true}", "1.30.5-gke.100"},
 		"GCPManagedControlPlane, by channel":     {"spec: {clusterName: c, releaseChannel: regular}\nstatus: {version: 1.30.5-gke.100, ready: true}", "1.30.5-gke.100"},
-		"AWSManagedControlPlane, default":        {"spec: {eksClusterName: c}\nstatus: {version: v1.31, ready: true}", "v1.31"},
-		"AWSManagedControlPlane":                 {"spec: {version: v1.31.0}\nstatus: {version: \"1.31\", ready: true}", "v1.31.0"},
-		"AWSManagedControlPlane, upgrading":      {"spec: {version: v1.32}\nstatus: {version: v1.31, ready: true}", "v1.31"},
-		"not the same":                           {"spec: {version: v1.3}\nstatus: {version: v1.31}", "v1.31"},
-		"RKE2ControlPlane v1alpha1":              {"spec: {agentConfig: {version: v1.28.1+rke2r1}}\nstatus: {ready: true}", "v1.28.1+rke2r1"},
-		"HostedControlPlane":                     {"spec: {platform: {}}\nstatus: {version: 4.16.3}", "4.16.3"},
-		"none":                                   {"spec: {platform: {}}", ""},
-		"a number":                               {"spec: {version: 1.30}", ""},
+		"AWSManagedControlPlane, default": {
+			"spec: {eksClusterName: c}\nstatus: {version: v1.31, ready: true}",
+			"v1.31",
+		},
+		"AWSManagedControlPlane": {
+			"spec: {version: v1.31.0}\nstatus: {version: \"1.31\", ready: true}",
+			"v1.31.0",
+		},
+		"AWSManagedControlPlane, upgrading": {"spec: {version: v1.32}\nstatus: {version: v1.31, ready: true}", "v1.31"},
+		"not the same":                      {"spec: {version: v1.3}\nstatus: {version: v1.31}", "v1.31"},
+		"RKE2ControlPlane v1alpha1": {
+			"spec: {agentConfig: {version: v1.28.1+rke2r1}}\nstatus: {ready: true}",
+			"v1.28.1+rke2r1",
+		},
+		"HostedControlPlane": {"spec: {platform: {}}\nstatus: {version: 4.16.3}", "4.16.3"},
+		"none":               {"spec: {platform: {}}", ""},
+		"a number":           {"spec: {version: 1.30}", ""},
 	} {
 		version, note := object{fromYAML(t, "apiVersion: controlplane.cluster.x-k8s.io/v1beta1\nkind: X\nmetadata: {name: prod}\n"+c.yaml)}.runs()
 		if version != c.want || (note == "") != (c.want != "") {

@@ -85,8 +85,14 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			code = http.StatusForbidden
 		}
 		w.WriteHeader(code)
-		reason := map[int]metav1.StatusReason{http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusForbidden: metav1.StatusReasonForbidden}[code]
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
+		reason := map[int]metav1.StatusReason{
+			http.StatusNotFound:  metav1.StatusReasonNotFound,
+			http.StatusForbidden: metav1.StatusReasonForbidden,
+		}[code]
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusFailure, Reason: reason, Code: int32(code),
+		})
 	}
 }
 
@@ -100,10 +106,17 @@ func (a *api) answer(at string) any {
 		switch at {
 		case "/apis/" + gvk.Group:
 			v := metav1.GroupVersionForDiscovery{GroupVersion: gvk.GroupVersion().String(), Version: gvk.Version}
-			return metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: gvk.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
+			return metav1.APIGroup{
+				TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: gvk.Group,
+				Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
+			}
 		case "/apis/" + gvk.GroupVersion().String():
 			list.GroupVersion = gvk.GroupVersion().String()
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(gvk.Kind) + "s", Kind: gvk.Kind, Namespaced: o.GetNamespace() != "", Verbs: []string{"get"}})
+			list.APIResources = append(list.APIResources,
+				metav1.APIResource{
+					Name: strings.ToLower(gvk.Kind) + "s", Kind: gvk.Kind, Namespaced: o.GetNamespace() != "",
+					Verbs: []string{"get"},
+				})
 		}
 	}
 	if list.GroupVersion == "" {
@@ -124,6 +137,12 @@ type story struct {
 	names []string
 }
 
+// defaults are the settings without a ConfigMap, and without kinds.
+type defaults struct{}
+
+func (defaults) Rules() lifecycle.Rules               { return lifecycle.DefaultRules }
+func (defaults) EnvironmentKinds() []schema.GroupKind { return nil }
+
 func (a *api) story(t *testing.T, of schema.GroupKind, at Target) *story {
 	t.Helper()
 	server := httptest.NewServer(a)
@@ -131,8 +150,12 @@ func (a *api) story(t *testing.T, of schema.GroupKind, at Target) *story {
 	config := &rest.Config{Host: server.URL}
 	s := &story{t: t, at: at, now: time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)}
 	s.kind = NewKind(Options{
-		Now: func() time.Time { return s.now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config),
+		Shared: observer.Shared{
+			Options:  observer.Options{Now: func() time.Time { return s.now }},
+			Metadata: metadata.NewForConfigOrDie(config),
+		},
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Settings: defaults{},
+		Dynamic: dynamic.NewForConfigOrDie(config),
 	}, of, at)
 	m, err := s.kind.Recall(nil)
 	if err != nil {
@@ -160,7 +183,10 @@ func (s *story) take(r observer.Result, err error) observer.Result {
 // see folds a state of the object.
 func (s *story) see(u *unstructured.Unstructured) {
 	s.t.Helper()
-	p := observer.Part{Name: partObject, Version: u.GetResourceVersion(), Root: true, Value: projector{composite: s.at.Composite}.project(u)}
+	p := observer.Part{
+		Name: partObject, Version: u.GetResourceVersion(), Root: true,
+		Value: projector{composite: s.at.Composite}.project(u),
+	}
 	s.take(s.m.Next(s.t.Context(), observer.Step{
 		Key:   types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()},
 		State: observer.State{Parts: observer.Parts{partObject: p}, At: s.now}, Later: func() []observer.State { return nil },

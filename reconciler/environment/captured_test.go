@@ -120,19 +120,26 @@ var told = map[string][]string{
 // hasty are limits that the captured incidents exceed.
 func hasty() lifecycle.Rules {
 	r := lifecycle.DefaultRules
-	r.EnvironmentOutageAfter, r.EnvironmentDegradedAfter, r.EnvironmentNotCreatedAfter = 10*time.Second, 15*time.Second, time.Minute
+	r.EnvironmentOutageAfter, r.EnvironmentDegradedAfter, r.EnvironmentNotCreatedAfter = 10*time.Second, 15*time.Second,
+		time.Minute
 	return r
 }
 
 // toldHastily is what is announced of incidents with these limits.
 var toldHastily = map[string][]string{
-	"stuck":         {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "IncidentResolved environment-not-created"},
-	"class-missing": {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "EnvironmentCreated", "IncidentResolved environment-not-created"},
-	"stalled":       {"IncidentDetected environment-degraded", "IncidentResolved environment-degraded"},
-	"unreachable":   {"IncidentDetected environment-outage", "IncidentResolved environment-outage"},
-	"scaled":        nil,
-	"upgraded":      {"EnvironmentModified version"},
-	"deleted":       {"EnvironmentDeleted"},
+	"stuck": {
+		"ClusterAPIClusterCreated", "IncidentDetected environment-not-created",
+		"IncidentResolved environment-not-created",
+	},
+	"class-missing": {
+		"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "EnvironmentCreated",
+		"IncidentResolved environment-not-created",
+	},
+	"stalled":     {"IncidentDetected environment-degraded", "IncidentResolved environment-degraded"},
+	"unreachable": {"IncidentDetected environment-outage", "IncidentResolved environment-outage"},
+	"scaled":      nil,
+	"upgraded":    {"EnvironmentModified version"},
+	"deleted":     {"EnvironmentDeleted"},
 }
 
 // expected returns what is expected of a story, by its whole name or by the last part.
@@ -172,21 +179,42 @@ func TestCapturedStories(t *testing.T) {
 // toldOfCrossplane is what is announced in each story of Crossplane, apart from the wait for what is beneath. Changes
 // that follow each other within seconds are one modification.
 var toldOfCrossplane = map[string][]string{
-	"claim":              {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentModified version,region,url,spec", "EnvironmentDeleted"},
-	"namespaced":         {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentModified version,region,url,spec", "EnvironmentDeleted"},
-	"cluster-scoped":     {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentModified version,region,url,spec", "EnvironmentDeleted"},
-	"managed":            {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
-	"claim-trouble":      {"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage", "IncidentResolved environment-outage", "EnvironmentDeleted"},
-	"namespaced-trouble": {"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage", "IncidentResolved environment-outage", "EnvironmentDeleted"},
+	"claim": {
+		"CrossplaneClusterCreated", "EnvironmentCreated",
+		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted",
+	},
+	"namespaced": {
+		"CrossplaneClusterCreated", "EnvironmentCreated",
+		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted",
+	},
+	"cluster-scoped": {
+		"CrossplaneClusterCreated", "EnvironmentCreated",
+		"EnvironmentModified version,region,url,spec", "EnvironmentDeleted",
+	},
+	"managed": {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
+	"claim-trouble": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage",
+		"IncidentResolved environment-outage", "EnvironmentDeleted",
+	},
+	"namespaced-trouble": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-outage",
+		"IncidentResolved environment-outage", "EnvironmentDeleted",
+	},
 	// A claim does not show that its composite is not Synced.
-	"claim-broken":      {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
-	"namespaced-broken": {"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-degraded", "IncidentResolved environment-degraded", "EnvironmentDeleted"},
+	"claim-broken": {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
+	"namespaced-broken": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "IncidentDetected environment-degraded",
+		"IncidentResolved environment-degraded", "EnvironmentDeleted",
+	},
 	// Deleted before the upgrade was in place for long enough.
 	"claim-paused":      {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
 	"namespaced-paused": {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
 	"never-ready":       {"CrossplaneClusterCreated"},
 	"no-composition":    {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
-	"recreated":         {"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
+	"recreated": {
+		"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted",
+		"CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted",
+	},
 	// Nothing is deleted with the object.
 	"orphan":         {"CrossplaneClusterCreated", "EnvironmentCreated"},
 	"without-delete": {"CrossplaneClusterCreated"},

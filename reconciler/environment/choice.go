@@ -59,7 +59,7 @@ func (w *Watch) compare(ctx context.Context) error {
 // chosen returns the kinds that are chosen and exist, and the groups that could not be looked up completely.
 func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, failed map[string]bool, err error) {
 	byName := map[string][]schema.GroupKind{}
-	for _, of := range w.Kinds() {
+	for _, of := range w.Settings.EnvironmentKinds() {
 		byName[of.Group] = append(byName[of.Group], of)
 	}
 	out, failed = map[schema.GroupKind]Target{}, map[string]bool{}
@@ -93,7 +93,9 @@ type resolution struct {
 
 // resolve returns what a definition defines, in the version that the API server prefers. It asks for each group at most
 // once.
-func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition, groups map[string]group) (resolution, error) {
+func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition, groups map[string]group) (resolution,
+	error,
+) {
 	if r, ok := w.resolved[name]; ok && r.version == d.Version && w.Now().Sub(r.at) < resolvedFor {
 		return r, nil
 	}
@@ -111,21 +113,22 @@ func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition,
 		return resolution{}, errNotServedYet
 	}
 	r := resolution{version: d.Version, at: w.Now(), of: schema.GroupKind{Group: in, Kind: found.Kind}, target: Target{
-		Resource: version.WithResource(plural), Namespaced: found.Namespaced, Composite: d.Controller == "CompositeResourceDefinition",
+		Resource: version.WithResource(plural), Namespaced: found.Namespaced,
+		Composite: d.Controller == "CompositeResourceDefinition",
 	}}
 	w.resolved[name] = r
 	return r, nil
 }
 
 // others returns, of the kinds that are chosen by name, are watched or have entries in the ledger, and that are not
-// among the chosen ones, whether the API server has them. Those are missing of which this is not certain: one group that
-// cannot be looked up says nothing about the others.
+// among the chosen ones, whether the API server has them. Those are missing of which this is not certain: one group
+// that cannot be looked up says nothing about the others.
 func (w *Watch) others(ctx context.Context, chosen map[schema.GroupKind]Target) (map[schema.GroupKind]bool, error) {
 	asked := map[schema.GroupKind]bool{}
-	for _, of := range w.Kinds() {
+	for _, of := range w.Settings.EnvironmentKinds() {
 		asked[of] = true
 	}
-	for _, key := range w.Observer.Ledger.Keys() {
+	for _, key := range w.Ledger.Keys() {
 		if of := (schema.GroupKind{Group: key.Group, Kind: key.Kind}); of.Group != "" && !foreign(of) {
 			asked[of] = true
 		}

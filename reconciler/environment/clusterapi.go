@@ -52,7 +52,8 @@ func (o object) clusterAPI(v *value) {
 	stopped, _ := o.at("spec", "paused").(bool)
 	f.Resting = paused || stopped || o.GetDeletionTimestamp() != nil
 	f.Ready = known && ready.is(metav1.ConditionTrue)
-	f.EverReady = conditions[conditionInitialized].is(metav1.ConditionTrue) || old[conditionInitialized].is(metav1.ConditionTrue)
+	f.EverReady = conditions[conditionInitialized].is(metav1.ConditionTrue) ||
+		old[conditionInitialized].is(metav1.ConditionTrue)
 	f.Settled, f.Doubtful = settled(o.GetGeneration(), ready, conditions, managed)
 
 	f.Environment = lifecycle.Environment{Provider: lifecycle.ProviderClusterAPI}
@@ -70,7 +71,8 @@ func (o object) clusterAPI(v *value) {
 			f.Environment.URL = address
 		}
 	}
-	spec := without(o.at("spec"), []string{"paused", "controlPlaneEndpoint", "controlPlaneRef", "infrastructureRef"}, []string{"replicas"})
+	spec := without(o.at("spec"), []string{"paused", "controlPlaneEndpoint", "controlPlaneRef", "infrastructureRef"},
+		[]string{"replicas"})
 	if managed {
 		f.Environment.Version = o.field(&notes, "version", "spec.topology.version")
 		f.Environment.Class = o.field(&notes, "class", "spec.topology.classRef.name", "spec.topology.class")
@@ -130,7 +132,9 @@ func settled(generation int64, ready condition, all map[string]condition, topolo
 }
 
 // clusterTrouble reads what is wrong. Available alone is False for a while whenever workers are scaled.
-func clusterTrouble(all map[string]condition, ready, topology condition) (map[lifecycle.Incident]*lifecycle.Trouble, []lifecycle.Incident) {
+func clusterTrouble(all map[string]condition, ready, topology condition) (map[lifecycle.Incident]*lifecycle.Trouble,
+	[]lifecycle.Incident,
+) {
 	trouble, unsure := map[lifecycle.Incident]*lifecycle.Trouble{}, []lifecycle.Incident(nil)
 	controlPlane, probe := all[conditionControlPlane], all[conditionProbe]
 	switch {
@@ -180,8 +184,9 @@ func (o object) pools(notes *[]string) []string {
 // controlPlane names the object that has the version of a cluster without a topology.
 func (o object) controlPlane() *lifecycle.ResourceRef {
 	ref := lifecycle.ResourceRef{
-		APIVersion: o.text("spec.controlPlaneRef.apiVersion", "spec.controlPlaneRef.apiGroup"), Kind: o.text("spec.controlPlaneRef.kind"),
-		Namespace: o.GetNamespace(), Name: o.text("spec.controlPlaneRef.name"),
+		APIVersion: o.text("spec.controlPlaneRef.apiVersion", "spec.controlPlaneRef.apiGroup"),
+		Kind:       o.text("spec.controlPlaneRef.kind"),
+		Namespace:  o.GetNamespace(), Name: o.text("spec.controlPlaneRef.name"),
 	}
 	if !valid(ref) {
 		return nil

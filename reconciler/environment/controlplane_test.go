@@ -19,13 +19,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
@@ -49,11 +47,11 @@ type stage struct {
 	clients     *client.Clientset
 	ns          string
 
-	mu    sync.Mutex
-	kinds []schema.GroupKind
-	rules lifecycle.Rules
-	watch *environment.Watch
-	stop  context.CancelFunc
+	mu     sync.Mutex
+	chosen []schema.GroupKind
+	rules  lifecycle.Rules
+	watch  *environment.Watch
+	stop   context.CancelFunc
 }
 
 func must(t *testing.T, err error) {
@@ -67,12 +65,17 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	plane := controlplane.Start(t)
 	cfg := plane.Config()
-	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journal.Record{}, ns: "fleet", rules: lifecycle.DefaultRules}
-	s.definitions, s.objects, s.kube = apiextensions.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), kubernetes.NewForConfigOrDie(cfg)
+	s := &stage{
+		T: t, ctx: t.Context(), plane: plane, events: &journal.Record{}, ns: "fleet",
+		rules: lifecycle.DefaultRules,
+	}
+	s.definitions, s.objects, s.kube = apiextensions.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg),
+		kubernetes.NewForConfigOrDie(cfg)
 	var err error
 	s.clients, err = client.New(cfg)
 	must(t, err)
-	_, err = s.kube.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, metav1.CreateOptions{})
+	_, err = s.kube.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}},
+		metav1.CreateOptions{})
 	must(t, err)
 	return s
 }
@@ -107,38 +110,44 @@ func (s *stage) start() {
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		s.Fatal("the ledger is not complete")
 	}
-	impl, w := environment.NewController(ctx, environment.Options{
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Metadata: metadata.NewForConfigOrDie(cfg),
-		Presence: presence, Now: time.Now, Leads: func(types.NamespacedName) bool { return true },
-		Kinds: func() []schema.GroupKind { s.mu.Lock(); defer s.mu.Unlock(); return s.kinds },
-		Rules: func() lifecycle.Rules { s.mu.Lock(); defer s.mu.Unlock(); return s.rules },
-		Since: func(kind string) func(context.Context) (time.Time, error) {
-			return func(ctx context.Context) (time.Time, error) { return baselines.Since(ctx, kind) }
+	registry := observer.NewRegistry()
+	s.watch = environment.New(ctx, environment.Options{
+		Shared: observer.Shared{
+			Options: observer.Options{Ledger: l, Now: time.Now}, Registry: registry, Baselines: observer.NewBaselines(baselines),
+			Presence: presence, Metadata: metadata.NewForConfigOrDie(cfg),
 		},
-		Mark: func(ctx context.Context, kind string, r environment.Readability) error {
-			return baselines.SetCondition(ctx, kind, metav1.Condition{
-				Type:   environment.ConditionReadable,
-				Status: metav1.ConditionFalse, Reason: string(r),
-			})
-		},
-		Observer: observer.Options{Ledger: l, Now: time.Now},
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Settings: s,
+		Markers: baselines,
 	})
-	s.watch = w
-	w.Promoted(ctx, reconciler.UniversalBucket())
-	go func() { _ = impl.RunContext(ctx, 4) }()
+	must(s.T, registry.LeadAll())
+	registry.Start(ctx, &sync.WaitGroup{}, s.watch)
 	s.Cleanup(stop)
+}
+
+// Rules and EnvironmentKinds implement environment.Settings.
+func (s *stage) Rules() lifecycle.Rules { s.mu.Lock(); defer s.mu.Unlock(); return s.rules }
+
+// EnvironmentKinds implements environment.Settings.
+func (s *stage) EnvironmentKinds() []schema.GroupKind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chosen
 }
 
 func (s *stage) allow() {
 	s.Helper()
 	_, err := s.kube.RbacV1().ClusterRoles().Create(s.ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "environments"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"*"}, Resources: []string{"*"},
+			Verbs: []string{"get", "list", "watch"},
+		}},
 	}, metav1.CreateOptions{})
 	must(s.T, err)
 	_, err = s.kube.RbacV1().ClusterRoleBindings().Create(s.ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "environments"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "environments"},
-		Subjects: []rbacv1.Subject{{Kind: "User", Name: "environments"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "environments"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "environments"},
+		Subjects:   []rbacv1.Subject{{Kind: "User", Name: "environments"}},
 	}, metav1.CreateOptions{})
 	must(s.T, err)
 }
@@ -153,10 +162,16 @@ func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVers
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural, Singular: strings.ToLower(kind)},
+			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind: kind, Plural: plural,
+				Singular: strings.ToLower(kind),
+			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type:                   "object",
+					XPreserveUnknownFields: &preserve,
+				}},
 			}},
 		},
 	}
@@ -175,7 +190,10 @@ func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVers
 
 func (s *stage) create(gvr schema.GroupVersionResource, kind, name string, more map[string]any) {
 	s.Helper()
-	o := map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}, "spec": map[string]any{"size": "small"}}
+	o := map[string]any{
+		"apiVersion": gvr.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"size": "small"},
+	}
 	for k, v := range more {
 		o[k] = v
 	}
@@ -183,12 +201,15 @@ func (s *stage) create(gvr schema.GroupVersionResource, kind, name string, more 
 		m["name"] = name
 	}
 	s.until("the object is created", func() bool {
-		_, err := s.objects.Resource(gvr).Namespace(s.ns).Create(s.ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+		_, err := s.objects.Resource(gvr).Namespace(s.ns).Create(s.ctx, &unstructured.Unstructured{Object: o},
+			metav1.CreateOptions{})
 		return err == nil
 	})
 }
 
-func (s *stage) edit(gvr schema.GroupVersionResource, name string, change func(o map[string]any), subresources ...string) {
+func (s *stage) edit(gvr schema.GroupVersionResource, name string, change func(o map[string]any),
+	subresources ...string,
+) {
 	s.Helper()
 	s.until("the object is changed", func() bool {
 		o, err := s.objects.Resource(gvr).Namespace(s.ns).Get(s.ctx, name, metav1.GetOptions{})
@@ -210,15 +231,22 @@ func (s *stage) ready(gvr schema.GroupVersionResource, name string) {
 	s.edit(gvr, name, func(o map[string]any) {
 		generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
 		o["status"] = map[string]any{"conditions": []any{
-			map[string]any{"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
-			map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
+			map[string]any{
+				"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": generation,
+				"lastTransitionTime": "2026-11-01T00:00:00Z",
+			},
+			map[string]any{
+				"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation,
+				"lastTransitionTime": "2026-11-01T00:00:00Z",
+			},
 		}}
 	}, "status")
 }
 
 func (s *stage) remove(gvr schema.GroupVersionResource, name string) {
 	s.Helper()
-	if err := s.objects.Resource(gvr).Namespace(s.ns).Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := s.objects.Resource(gvr).Namespace(s.ns).Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		s.Fatal(err)
 	}
 }
@@ -279,7 +307,8 @@ func TestLifeOfEnvironments(t *testing.T) {
 	s.announced("Platform/old", "EnvironmentModified", "EnvironmentDeleted")
 
 	// A definition is removed with its objects.
-	if err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "nopclusters.nop.crossplane.io", metav1.DeleteOptions{}); err != nil {
+	if err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "nopclusters.nop.crossplane.io",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.announced("NopCluster/eu", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted")
@@ -307,7 +336,8 @@ func TestDeletedEnvironmentWaitsForWhatIsBeneath(t *testing.T) {
 	time.Sleep(time.Second)
 	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated")
 	s.remove(beneath, "t")
-	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted", "CrossplaneClusterCreated")
+	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted",
+		"CrossplaneClusterCreated")
 }
 
 // controlled lets a CompositeResourceDefinition control a definition.
@@ -319,7 +349,10 @@ func (s *stage) controlled(name string) {
 			return false
 		}
 		yes := true
-		crd.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apiextensions.crossplane.io/v1", Kind: "CompositeResourceDefinition", Name: name, UID: "x", Controller: &yes}}
+		crd.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "apiextensions.crossplane.io/v1",
+			Kind:       "CompositeResourceDefinition", Name: name, UID: "x", Controller: &yes,
+		}}
 		_, err = s.definitions.ApiextensionsV1().CustomResourceDefinitions().Update(s.ctx, crd, metav1.UpdateOptions{})
 		return err == nil
 	})
@@ -328,7 +361,7 @@ func (s *stage) controlled(name string) {
 
 func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 	s := newStage(t)
-	s.kinds = []schema.GroupKind{{Group: "platform.example.com", Kind: "Platform"}}
+	s.chosen = []schema.GroupKind{{Group: "platform.example.com", Kind: "Platform"}}
 	s.start()
 	s.marked("platform.platform.example.com", environment.Absent)
 	kind := s.define("platform.example.com", "Platform", "platforms", false)
@@ -341,13 +374,13 @@ func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 
 	// It is not chosen any more: nothing is said of its objects, until it is chosen again.
 	s.mu.Lock()
-	chosen := s.kinds
-	s.kinds = nil
+	chosen := s.chosen
+	s.chosen = nil
 	s.mu.Unlock()
 	s.watch.Compare()
 	s.marked("platform.platform.example.com", environment.NotChosen)
 	s.mu.Lock()
-	s.kinds = chosen
+	s.chosen = chosen
 	s.mu.Unlock()
 	s.watch.Compare()
 	s.marked("platform.platform.example.com", environment.Readable)
@@ -365,7 +398,7 @@ func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 func TestDefinitionsThatAreNotServedBlockNoOther(t *testing.T) {
 	s := newStage(t)
 	s.allow()
-	s.kinds = []schema.GroupKind{{Group: "fleet.example.com", Kind: "Cluster"}}
+	s.chosen = []schema.GroupKind{{Group: "fleet.example.com", Kind: "Cluster"}}
 	s.define("fleet.example.com", "ClusterClass", "clusterclasses", false)
 	kind := s.define("fleet.example.com", "Cluster", "clusters", false)
 	s.start()
@@ -373,7 +406,8 @@ func TestDefinitionsThatAreNotServedBlockNoOther(t *testing.T) {
 	s.define("dead.example.com", "Dead", "deads", true)
 	s.marked("dead.dead.example.com", environment.Readable)
 	s.until("no version is served", func() bool {
-		crd, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(s.ctx, "deads.dead.example.com", metav1.GetOptions{})
+		crd, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(s.ctx, "deads.dead.example.com",
+			metav1.GetOptions{})
 		if err != nil {
 			return false
 		}
@@ -384,7 +418,8 @@ func TestDefinitionsThatAreNotServedBlockNoOther(t *testing.T) {
 	s.create(kind, "Cluster", "c", nil)
 	s.ready(kind, "c")
 	s.announced("Cluster/c", "EnvironmentCreated")
-	must(t, s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "clusters.fleet.example.com", metav1.DeleteOptions{}))
+	must(t, s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "clusters.fleet.example.com",
+		metav1.DeleteOptions{}))
 	s.announced("Cluster/c", "EnvironmentCreated", "EnvironmentDeleted")
 	s.marked("cluster.fleet.example.com", environment.Absent)
 }

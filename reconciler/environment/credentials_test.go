@@ -61,8 +61,10 @@ func TestNoEnvironmentIsKeptWithCredentials(t *testing.T) {
 	t.Parallel()
 	const secret = "64_S3cretJobToken"
 	for _, text := range []string{
-		"https://user:" + secret + "@prod.example.com", "https://" + secret + "@prod.example.com", "user:" + secret + "@prod.example.com/x",
-		"prod.example.com/?access_token=" + secret, "https://prod.example.com/" + strings.Repeat("x", 150) + "?token=" + secret,
+		"https://user:" + secret + "@prod.example.com", "https://" + secret + "@prod.example.com",
+		"user:" + secret + "@prod.example.com/x",
+		"prod.example.com/?access_token=" + secret,
+		"https://prod.example.com/" + strings.Repeat("x", 150) + "?token=" + secret,
 		"failed: Get \"https://u:" + secret + "@example.com/\": 401",
 	} {
 		for _, object := range secretive {

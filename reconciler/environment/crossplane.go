@@ -30,8 +30,10 @@ const (
 
 // managedByCrossplane are the fields of a claim or a composite that are not the user's.
 var managedByCrossplane = []string{
-	"resourceRef", "resourceRefs", "claimRef", "compositionRef", "compositionRevisionRef", "compositionUpdatePolicy", "compositeDeletePolicy",
-	"environmentConfigRefs", "writeConnectionSecretToRef", "publishConnectionDetailsTo", "crossplane", "deletionPolicy", "managementPolicies",
+	"resourceRef", "resourceRefs", "claimRef", "compositionRef", "compositionRevisionRef", "compositionUpdatePolicy",
+	"compositeDeletePolicy",
+	"environmentConfigRefs", "writeConnectionSecretToRef", "publishConnectionDetailsTo", "crossplane", "deletionPolicy",
+	"managementPolicies",
 }
 
 // firstReport is how long after its creation an object that was never ready may first say that it is not.
@@ -48,7 +50,8 @@ func (o object) conditioned(v *value, composite bool) {
 		hasKey(labels, labelTopologyOwned) || labels[labelComposite] != "" && v.Controller.Kind != ""
 
 	f.Ready = ready.is(metav1.ConditionTrue)
-	// A composite says Creating whenever it is not ready, and a claim Waiting, even if it was. Nothing else tells the past.
+	// A composite says Creating whenever it is not ready, and a claim Waiting, even if it was. Nothing else tells the
+	// past.
 	begins := ready.reason == reasonCreating || ready.reason == reasonWaiting
 	f.EverReady = ready.is(metav1.ConditionFalse) &&
 		(!begins || !ready.since.IsZero() && ready.since.Sub(v.Created) > firstReport)
@@ -80,7 +83,8 @@ func (o object) conditioned(v *value, composite bool) {
 // ofCrossplane reports whether an object is a managed resource.
 func (o object) ofCrossplane() bool {
 	group := o.GroupVersionKind().Group
-	return strings.HasSuffix(group, ".crossplane.io") || strings.HasSuffix(group, ".upbound.io") || o.at("spec", "providerConfigRef") != nil
+	return strings.HasSuffix(group, ".crossplane.io") || strings.HasSuffix(group, ".upbound.io") ||
+		o.at("spec", "providerConfigRef") != nil
 }
 
 // readyTrouble reads what is wrong.
@@ -113,15 +117,20 @@ func (o object) places(f *lifecycle.EnvironmentSnapshot, composite bool) {
 	e, notes := &f.Environment, []string(nil)
 	defer func() { e.Note = strings.Join(notes, "; ") }()
 	if composite {
-		e.Version = o.field(&notes, "version", "status.version", "status.kubernetesVersion", "spec.version", "spec.kubernetesVersion", "spec.parameters.version", "spec.parameters.kubernetesVersion")
-		e.Region = o.field(&notes, "region", "status.region", "spec.region", "spec.location", "spec.parameters.region", "spec.parameters.location")
+		e.Version = o.field(&notes, "version", "status.version", "status.kubernetesVersion", "spec.version",
+			"spec.kubernetesVersion", "spec.parameters.version", "spec.parameters.kubernetesVersion")
+		e.Region = o.field(&notes, "region", "status.region", "spec.region", "spec.location", "spec.parameters.region",
+			"spec.parameters.location")
 		e.URL = o.url(&notes, "status.endpoint", "status.url", "status.uri", "status.address.url")
 		return
 	}
-	e.Version = o.field(&notes, "version", "status.atProvider.version", "status.atProvider.masterVersion", "status.atProvider.currentMasterVersion",
+	e.Version = o.field(&notes, "version", "status.atProvider.version", "status.atProvider.masterVersion",
+		"status.atProvider.currentMasterVersion",
 		"status.atProvider.currentKubernetesVersion", "status.atProvider.kubernetesVersion",
-		"spec.forProvider.version", "spec.forProvider.kubernetesVersion", "spec.forProvider.minMasterVersion", "spec.forProvider.initialClusterVersion", "spec.version")
-	e.Region = o.field(&notes, "region", "spec.forProvider.region", "spec.forProvider.location", "status.atProvider.location", "spec.region")
+		"spec.forProvider.version", "spec.forProvider.kubernetesVersion", "spec.forProvider.minMasterVersion",
+		"spec.forProvider.initialClusterVersion", "spec.version")
+	e.Region = o.field(&notes, "region", "spec.forProvider.region", "spec.forProvider.location",
+		"status.atProvider.location", "spec.region")
 	e.URL = o.url(&notes, "status.atProvider.endpoint", "status.atProvider.fqdn", "status.endpoint", "status.address.url")
 }
 
@@ -162,7 +171,10 @@ func (o object) resources() []lifecycle.ResourceRef {
 	}
 	var out []lifecycle.ResourceRef
 	for _, m := range list {
-		ref := lifecycle.ResourceRef{APIVersion: str(m["apiVersion"]), Kind: str(m["kind"]), Namespace: str(m["namespace"]), Name: str(m["name"])}
+		ref := lifecycle.ResourceRef{
+			APIVersion: str(m["apiVersion"]), Kind: str(m["kind"]), Namespace: str(m["namespace"]),
+			Name: str(m["name"]),
+		}
 		if own := o.GetNamespace(); own != "" {
 			ref.Namespace = own // it cannot consist of others', and must not find out whether they exist
 		}
@@ -175,7 +187,10 @@ func (o object) resources() []lifecycle.ResourceRef {
 
 // compositeOfClaim names the composite that a claim is bound to.
 func (o object) compositeOfClaim() *lifecycle.ResourceRef {
-	ref := lifecycle.ResourceRef{APIVersion: o.text("spec.resourceRef.apiVersion"), Kind: o.text("spec.resourceRef.kind"), Name: o.text("spec.resourceRef.name")}
+	ref := lifecycle.ResourceRef{
+		APIVersion: o.text("spec.resourceRef.apiVersion"), Kind: o.text("spec.resourceRef.kind"),
+		Name: o.text("spec.resourceRef.name"),
+	}
 	if !valid(ref) {
 		return nil
 	}
@@ -184,11 +199,14 @@ func (o object) compositeOfClaim() *lifecycle.ResourceRef {
 
 // claim names the claim that a composite is bound to.
 func (o object) claim() types.NamespacedName {
-	return types.NamespacedName{Namespace: str(o.at("spec", "claimRef", "namespace")), Name: str(o.at("spec", "claimRef", "name"))}
+	return types.NamespacedName{
+		Namespace: str(o.at("spec", "claimRef", "namespace")),
+		Name:      str(o.at("spec", "claimRef", "name")),
+	}
 }
 
-// valid reports whether an object may be read that another one names. Users choose the name: Secrets are never read, and
-// a name must not lead elsewhere.
+// valid reports whether an object may be read that another one names. Users choose the name: Secrets are never read,
+// and a name must not lead elsewhere.
 func valid(r lifecycle.ResourceRef) bool {
 	for _, s := range []string{r.APIVersion, r.Kind, r.Name} {
 		if s == "" || len(s) > maxField || strings.ContainsAny(s, " %?#@") || strings.Contains(s, "..") {

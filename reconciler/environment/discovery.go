@@ -19,7 +19,9 @@ import (
 type group []*metav1.APIResourceList
 
 // find returns the first of the resources, which are no subresources, that is such.
-func (g group) find(such func(metav1.APIResource) bool) (found metav1.APIResource, version schema.GroupVersion, ok bool) {
+func (g group) find(such func(metav1.APIResource) bool) (found metav1.APIResource, version schema.GroupVersion,
+	ok bool,
+) {
 	for _, list := range g {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {

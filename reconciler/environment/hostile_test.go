@@ -15,18 +15,26 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
 // An end waits for what cannot be read, for example because a conversion webhook does not answer, and not for ever.
 func TestEndDoesNotWaitForeverForWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
 	now := time.Now()
 	k := NewKind(Options{
-		Now: func() time.Time { return now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config),
+		Shared: observer.Shared{
+			Options:  observer.Options{Now: func() time.Time { return now }},
+			Metadata: metadata.NewForConfigOrDie(config),
+		},
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Settings: defaults{},
 	}, schema.GroupKind{}, Target{})
 	m := memory{kind: k, EnvironmentMemory: lifecycle.EnvironmentMemory{
 		Created: true, Resources: []lifecycle.ResourceRef{{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"}},
@@ -41,7 +49,8 @@ func TestEndDoesNotWaitForeverForWhatCannotBeRead(t *testing.T) {
 	}
 	now = now.Add(lifecycle.DefaultRules.EnvironmentDeletedWithin)
 	r, err = waited.End(t.Context(), now)
-	if err != nil || r.Wait || len(r.Transitions) != 1 || r.Transitions[0].Environment.Beneath != lifecycle.BeneathUnknown {
+	if err != nil || r.Wait || len(r.Transitions) != 1 ||
+		r.Transitions[0].Environment.Beneath != lifecycle.BeneathUnknown {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -53,8 +62,12 @@ func TestWhatAnObjectMayName(t *testing.T) {
 	elsewhere := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "others"}
 	climbing := map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "name": "../secrets/kubeconfig"}
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": map[string]any{"namespace": "mine", "name": "c"},
-		"spec": map[string]any{"controlPlaneRef": secret, "resourceRef": secret, "resourceRefs": []any{secret, elsewhere, climbing}},
+		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+		"metadata": map[string]any{"namespace": "mine", "name": "c"},
+		"spec": map[string]any{
+			"controlPlaneRef": secret, "resourceRef": secret,
+			"resourceRefs": []any{secret, elsewhere, climbing},
+		},
 	}}
 	o := object{u}
 	if ref := o.controlPlane(); ref != nil {

@@ -63,7 +63,8 @@ func (w *Watch) inform(ctx context.Context, k *watched, at Target) {
 		log.Errorw("Environments cannot be watched", "kind", k.of, "error", err)
 		return
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil { // tried reports them
+	// tried reports them
+	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 		log.Errorw("Environments cannot be watched", "kind", k.of, "error", err)
 		return
 	}
@@ -92,7 +93,7 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if s, ok := obj.(*stored); ok {
-				ob.Saw(s.key(), s.part)
+				ob.Update(s.key(), s.part)
 			}
 		},
 		UpdateFunc: func(before, obj any) {
@@ -102,16 +103,16 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 				return
 			}
 			if was.UID != s.UID { // deleted and made again while the watch was interrupted
-				ob.Saw(s.key(), gone(was, s.part.Version))
+				ob.Update(s.key(), gone(was, s.part.Version))
 			}
-			ob.Updated(was.part.Version, s.key(), s.part)
+			ob.Replace(was.part.Version, s.key(), s.part)
 		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
 			}
 			if s, ok := obj.(*stored); ok {
-				ob.Saw(s.key(), gone(s, s.part.Version))
+				ob.Update(s.key(), gone(s, s.part.Version))
 			}
 		},
 	}

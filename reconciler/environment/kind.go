@@ -22,8 +22,8 @@ import (
 
 // Kind is one kind of environments. It implements observer.Kind.
 type Kind struct {
-	reader *reader
-	rules  func() lifecycle.Rules
+	reader   *reader
+	settings observer.Settings
 	// selects reports whether a kind is chosen.
 	selects func(schema.GroupKind) bool
 
@@ -39,16 +39,16 @@ type Kind struct {
 // NewKind returns a kind without a watch: Use gives it a cache. Of the options, it needs those to read objects with,
 // the rules, and the clock. At is where the API server serves the kind.
 func NewKind(o Options, of schema.GroupKind, at Target) *Kind {
-	k := newKind(newReader(o), of, o.Rules, func(schema.GroupKind) bool { return false })
+	k := newKind(newReader(o), of, o.Settings, func(schema.GroupKind) bool { return false })
 	k.target = at
 	return k
 }
 
-func newKind(r *reader, of schema.GroupKind, rules func() lifecycle.Rules, selects func(schema.GroupKind) bool) *Kind {
-	return &Kind{reader: r, of: of, rules: rules, selects: selects, served: true}
+func newKind(r *reader, of schema.GroupKind, settings observer.Settings, selects func(schema.GroupKind) bool) *Kind {
+	return &Kind{reader: r, of: of, settings: settings, selects: selects, served: true}
 }
 
-var _ observer.Kind = (*Kind)(nil)
+var _ observer.Confirmer = (*Kind)(nil)
 
 // Target is where the API server serves a kind.
 type Target struct {
@@ -99,9 +99,6 @@ func (k *Kind) Served() bool {
 	defer k.mu.RUnlock()
 	return k.served
 }
-
-// Position implements observer.Kind: an environment has no floating parts.
-func (*Kind) Position() string { return "" }
 
 // Keys implements observer.Kind.
 func (k *Kind) Keys() []types.NamespacedName {
@@ -164,7 +161,7 @@ func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, e
 	return "", fmt.Errorf("reading %s %s: the kind is not served at the moment: %w", k.of, key, err)
 }
 
-// Current implements observer.Kind. What the object refers to is read with each snapshot.
+// Current implements observer.Confirmer. What the object refers to is read with each snapshot.
 func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts observer.Parts, _ time.Time) (bool, error) {
 	m, err := k.reader.metadata.Resource(k.at().Resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
@@ -202,10 +199,12 @@ const (
 	controlPlaneEvery = time.Minute
 )
 
-// snapshot composes an environment. It asks the API server for what the object itself does not have, and returns how soon
-// it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The environment's own
-// events do not wait for it.
-func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
+// snapshot composes an environment. It asks the API server for what the object itself does not have, and returns how
+// soon it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The
+// environment's own events do not wait for it.
+func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecycle.EnvironmentMemory, v value,
+	version string,
+) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
 	s = v.Facts
 	s.Version, s.Excluded = version, k.excluded(v)
 	if s.Excluded || m.Removed {

@@ -54,7 +54,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if s.Baseline {
 		r = lifecycle.BaselineEnvironment(snapshot)
 	} else {
-		r = lifecycle.NextEnvironment(m.kind.rules(), m.EnvironmentMemory, snapshot, s.At)
+		r = lifecycle.NextEnvironment(m.kind.settings.Rules(), m.EnvironmentMemory, snapshot, s.At)
 	}
 	if at := m.kind.reader.now().Add(again); again > 0 && (r.WakeAt.IsZero() || at.Before(r.WakeAt)) {
 		r.WakeAt = at
@@ -84,7 +84,8 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 		orphaned, all := lifecycle.Orphaned(m.Resources)
 		m.Kept = all
 		left, unreadable := m.kind.reader.left(ctx, m.Resources)
-		if now := m.kind.reader.now(); left != nil && (!waiting || now.Sub(since) < m.kind.rules().EnvironmentDeletedWithin) {
+		if now := m.kind.reader.now(); left != nil &&
+			(!waiting || now.Sub(since) < m.kind.settings.Rules().EnvironmentDeletedWithin) {
 			if !waiting {
 				m.EnvironmentMemory.Waits = maps.Clone(m.EnvironmentMemory.Waits)
 				if m.EnvironmentMemory.Waits == nil {
@@ -92,13 +93,16 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 				}
 				m.EnvironmentMemory.Waits[waitBeneath] = now
 			}
-			return observer.Result{Memory: m, Wait: true, Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath])))}, nil
+			return observer.Result{
+				Memory: m, Wait: true,
+				Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath]))),
+			}, nil
 		}
 		if s.BeneathReason = beneath(orphaned, left, unreadable); s.BeneathReason != "" {
 			s.Beneath = lifecycle.BeneathUnknown
 		}
 	}
-	return m.result(lifecycle.NextEnvironment(m.kind.rules(), m.EnvironmentMemory, s, at)), nil
+	return m.result(lifecycle.NextEnvironment(m.kind.settings.Rules(), m.EnvironmentMemory, s, at)), nil
 }
 
 // beneath says why resources of an environment may still exist; it is empty if none does.

@@ -19,8 +19,10 @@ type Reading struct {
 type Metrics func() []Reading
 
 var (
-	objectsDesc  = prometheus.NewDesc("environment_objects", "Objects of this kind in the cache.", []string{"group_kind"}, nil)
-	readableDesc = prometheus.NewDesc("environment_kind_readable", "1 if the objects of this kind can be read, 0 if not.", []string{"group_kind", "reason"}, nil)
+	objectsDesc = prometheus.NewDesc("environment_objects", "Objects of this kind in the cache.",
+		[]string{"group_kind"}, nil)
+	readableDesc = prometheus.NewDesc("environment_kind_readable", "1 if the objects of this kind can be read, 0 if not.",
+		[]string{"group_kind", "reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -36,7 +38,8 @@ func (m Metrics) Collect(out chan<- prometheus.Metric) {
 		if r.Readability == Readable {
 			readable = 1
 		}
-		out <- prometheus.MustNewConstMetric(readableDesc, prometheus.GaugeValue, readable, r.Kind.String(), string(r.Readability))
+		out <- prometheus.MustNewConstMetric(readableDesc, prometheus.GaugeValue, readable, r.Kind.String(),
+			string(r.Readability))
 		out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(r.Objects), r.Kind.String())
 	}
 }

@@ -50,17 +50,21 @@ func managed(t *testing.T, cluster, role string) []*unstructured.Unstructured {
 // (crossplane/docs#1017). The cluster lives on.
 func TestOrphanedClusterIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	const orphan, without, observe, rid = "deletionPolicy: Orphan, ", "managementPolicies: [Observe, Create, Update], ", "managementPolicies: [Observe], ", ""
+	const orphan, without, observe, rid = "deletionPolicy: Orphan, ", "managementPolicies: [Observe, Create, Update], ",
+		"managementPolicies: [Observe], ", ""
 	for name, c := range map[string]struct {
 		cluster, role string
 		deleted       bool
 		reason        string // why it is not known, empty if it is
 	}{
-		"all is deleted":                                      {rid, rid, true, ""},
-		"all is kept by deletion policy":                      {orphan, orphan, false, ""},
-		"all is kept by management policies":                  {without, without, false, ""},
-		"the cluster is kept":                                 {orphan, rid, true, "1 of its resources were to be kept, such as Cluster prod-x1-eks"},
-		"the role is kept":                                    {rid, without, true, "such as Role prod-x1-role"},
+		"all is deleted":                     {rid, rid, true, ""},
+		"all is kept by deletion policy":     {orphan, orphan, false, ""},
+		"all is kept by management policies": {without, without, false, ""},
+		"the cluster is kept": {
+			orphan, rid, true,
+			"1 of its resources were to be kept, such as Cluster prod-x1-eks",
+		},
+		"the role is kept": {rid, without, true, "such as Role prod-x1-role"},
 		"the cluster is kept, and the role belongs to others": {orphan, observe, false, ""},
 		"the role belongs to others":                          {rid, observe, true, ""},
 	} {
@@ -118,7 +122,8 @@ func TestOrphanedClusterIsNotDeleted(t *testing.T) {
 					if got := strings.Join(s.names, " "); got != want {
 						t.Fatalf("told %s, want %s", got, want)
 					}
-					if e := s.last().Environment; c.deleted && ((e.Beneath == lifecycle.BeneathUnknown) != (c.reason != "") || !strings.Contains(e.BeneathReason, c.reason)) {
+					if e := s.last().Environment; c.deleted &&
+						((e.Beneath == lifecycle.BeneathUnknown) != (c.reason != "") || !strings.Contains(e.BeneathReason, c.reason)) {
 						t.Errorf("beneath %q, %q", e.Beneath, e.BeneathReason)
 					}
 				})
@@ -151,7 +156,8 @@ func TestUnreadableCompositeIsNotDeletedForCertain(t *testing.T) {
 	s := a.story(t, schema.GroupKind{Group: "aws.platform.example.com", Kind: "TeamCluster"}, Target{Composite: true})
 	s.see(fromYAML(t, claimed))
 	s.end()
-	if e := s.last().Environment; s.last().Type != lifecycle.EnvironmentDeleted || e.Beneath != lifecycle.BeneathUnknown || !strings.Contains(e.BeneathReason, "may not read XTeamCluster prod-x1") {
+	if e := s.last().Environment; s.last().Type != lifecycle.EnvironmentDeleted ||
+		e.Beneath != lifecycle.BeneathUnknown || !strings.Contains(e.BeneathReason, "may not read XTeamCluster prod-x1") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -177,7 +183,8 @@ func TestOrphansInCompositesOfComposites(t *testing.T) {
 				return map[string]any{"apiVersion": "aws.platform.example.com/v1", "kind": kind, "name": name}
 			}
 			role := map[string]any{"apiVersion": "iam.aws.upbound.io/v1beta1", "kind": "Role", "name": "prod-x1-role"}
-			if err := unstructured.SetNestedSlice(outer.Object, []any{ref("XInner", "inner"), role}, "spec", "resourceRefs"); err != nil {
+			if err := unstructured.SetNestedSlice(outer.Object, []any{ref("XInner", "inner"), role}, "spec",
+				"resourceRefs"); err != nil {
 				t.Fatal(err)
 			}
 			inner := fromYAML(t, "apiVersion: aws.platform.example.com/v1\nkind: XInner\nmetadata: {name: inner}\nspec: {resourceRefs: [{apiVersion: aws.platform.example.com/v1, kind: XInnermost, name: innermost}]}")
@@ -190,7 +197,8 @@ func TestOrphansInCompositesOfComposites(t *testing.T) {
 			if deleted := s.last().Type == lifecycle.EnvironmentDeleted; deleted != c.deleted {
 				t.Fatalf("told %s", s.names)
 			}
-			if e := s.last().Environment; c.deleted && !strings.Contains(e.BeneathReason, c.reason) || (e.BeneathReason == "") != (c.reason == "") {
+			if e := s.last().Environment; c.deleted && !strings.Contains(e.BeneathReason, c.reason) ||
+				(e.BeneathReason == "") != (c.reason == "") {
 				t.Errorf("beneath %q, %q", e.Beneath, e.BeneathReason)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Whoever writes a claim, a composite or a Cluster in a namespace chooses what it refers to, and must not find out from its
-// events what others have.
+// Whoever writes a claim, a composite or a Cluster in a namespace chooses what it refers to, and must not find out
+// from its events what others have.
 func TestObjectsOfANamespaceTellNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	other := fromYAML(t, compositeOfClaimed) // bound to claim fleet/prod, and it still exists
@@ -23,7 +23,8 @@ func TestObjectsOfANamespaceTellNothingOfOthers(t *testing.T) {
 	unstructured.RemoveNestedField(unbound.Object, "spec", "claimRef")
 	namespaced := composed(t)
 	refs := map[string]any{"apiVersion": "aws.platform.example.com/v1", "kind": "XTeamCluster", "name": "prod-x1"}
-	if err := unstructured.SetNestedSlice(namespaced.Object, []any{refs}, "spec", "crossplane", "resourceRefs"); err != nil {
+	if err := unstructured.SetNestedSlice(namespaced.Object, []any{refs}, "spec", "crossplane",
+		"resourceRefs"); err != nil {
 		t.Fatal(err)
 	}
 	of := schema.GroupKind{Group: "aws.platform.example.com", Kind: "TeamCluster"}
@@ -38,7 +39,8 @@ func TestObjectsOfANamespaceTellNothingOfOthers(t *testing.T) {
 			s.see(c.object)
 			began := s.now
 			s.end()
-			if e := s.last().Environment; s.last().Type != lifecycle.EnvironmentDeleted || e.Beneath != "" || e.BeneathReason != "" || s.now != began {
+			if e := s.last().Environment; s.last().Type != lifecycle.EnvironmentDeleted || e.Beneath != "" ||
+				e.BeneathReason != "" || s.now != began {
 				t.Errorf("after %s, it tells %+v", s.now.Sub(began), e)
 			}
 		})

@@ -95,8 +95,14 @@ func (p projector) transform(obj any) (any, error) {
 		return obj, nil
 	}
 	return &stored{
-		ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
-		part:       observer.Part{Name: partObject, Version: u.GetResourceVersion(), Root: true, Owner: u.GetUID(), Value: p.project(u)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
+			ResourceVersion: u.GetResourceVersion(),
+		},
+		part: observer.Part{
+			Name: partObject, Version: u.GetResourceVersion(), Root: true, Owner: u.GetUID(),
+			Value: p.project(u),
+		},
 	}, nil
 }
 
@@ -138,15 +144,15 @@ func (o object) at(path ...string) any {
 func (o object) text(paths ...string) string {
 	for _, p := range paths {
 		if s, ok := o.at(strings.Split(p, ".")...).(string); ok && s != "" {
-			return kept(s, maxField)
+			return bounded(s, maxField)
 		}
 	}
 	return ""
 }
 
-// kept is what is kept of a text: no credentials, and no more than the limit. Cut off first, a URL would not show that it
-// has some.
-func kept(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
+// bounded is what is kept of a text: no credentials, and no more than the limit. Cut off first, a URL would not show
+// that it has some.
+func bounded(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
 
 // list returns the maps in the list at a path.
 func (o object) list(path ...string) []map[string]any {
@@ -163,8 +169,8 @@ func (o object) list(path ...string) []map[string]any {
 	return out
 }
 
-// field returns the first of these fields that is a text, bounded. If none is and one of them has something else in it, a
-// note says that it is left out: a version that is written as a number may have lost a digit.
+// field returns the first of these fields that is a text, bounded. If none is and one of them has something else in
+// it, a note says that it is left out: a version that is written as a number may have lost a digit.
 func (o object) field(notes *[]string, what string, paths ...string) string {
 	if s := o.text(paths...); s != "" {
 		return s
@@ -178,8 +184,8 @@ func (o object) field(notes *[]string, what string, paths ...string) string {
 	return ""
 }
 
-// url returns the first of these fields that is an address, as an absolute URI. If none is, a note says what is wrong with
-// the first that should be one.
+// url returns the first of these fields that is an address, as an absolute URI. If none is, a note says what is wrong
+// with the first that should be one.
 func (o object) url(notes *[]string, paths ...string) string {
 	wrong := ""
 	for _, p := range paths {
@@ -218,7 +224,7 @@ func (c condition) current(generation int64) (current, says bool) {
 
 // trouble is what an incident tells of a condition.
 func (c condition) trouble() *lifecycle.Trouble {
-	return &lifecycle.Trouble{Reason: kept(c.reason, maxField), Message: kept(c.message, maxMessage)}
+	return &lifecycle.Trouble{Reason: bounded(c.reason, maxField), Message: bounded(c.message, maxMessage)}
 }
 
 // conditions returns the conditions at a path, by type.

@@ -99,8 +99,10 @@ func TestPublishedKindsAreDescribed(t *testing.T) {
 		}
 		// What is asked for names the version until the provider says which one runs.
 		asked := d
-		asked.Strings = slices.DeleteFunc(slices.Clone(d.Strings), func(f string) bool { return strings.HasPrefix(f, "status.") })
-		if v := (projector{}).project(asked.object(t, nil)).Facts.Environment.Version; !strings.HasPrefix(v, "spec.forProvider.") {
+		asked.Strings = slices.DeleteFunc(slices.Clone(d.Strings),
+			func(f string) bool { return strings.HasPrefix(f, "status.") })
+		if v := (projector{}).project(asked.object(t, nil)).Facts.Environment.Version; !strings.HasPrefix(v,
+			"spec.forProvider.") {
 			t.Errorf("%s %s: the version is that of %q before there is a status", d.groupKind(), d.Version, v)
 		}
 		if slices.Contains(d.Strings, managementPolicies) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/logging"
 )
@@ -52,7 +53,8 @@ func (w *Watch) tried(ctx context.Context, k *watched, err error) {
 	case MayNotRead:
 		log.Warnw("Environments of this kind are not watched: the controller may not read them; docs/environments.md says how to allow it", "kind", k.of, "error", err)
 	case CannotReadNow:
-		log.Warnw("Environments of this kind cannot be read at the moment; events about them come later", "kind", k.of, "error", err)
+		log.Warnw("Environments of this kind cannot be read at the moment; events about them come later", "kind", k.of,
+			"error", err)
 	}
 }
 
@@ -76,12 +78,13 @@ func (w *Watch) mark(ctx context.Context) (done bool) {
 		w.mu.Lock()
 		r, marked := k.readable, k.marked
 		w.mu.Unlock()
-		if r == marked || ctx.Err() != nil || !w.Leads(types.NamespacedName{Name: k.marker()}) {
+		if r == marked || ctx.Err() != nil || !w.Registry.IsLeaderFor(types.NamespacedName{Name: k.marker()}) {
 			continue
 		}
-		if err := w.Mark(ctx, k.marker(), r); err != nil {
+		if err := w.Markers.SetCondition(ctx, k.marker(), r.condition()); err != nil {
 			if done = false; !apierrors.IsNotFound(err) { // the marker may not be written yet
-				logging.FromContext(ctx).Warnw("Could not write down whether a kind of environments can be read; trying again", "kind", k.of, "error", err)
+				logging.FromContext(ctx).Warnw("Could not write down whether a kind of environments can be read; trying again",
+					"kind", k.of, "error", err)
 			}
 			continue
 		}
@@ -95,8 +98,17 @@ func (w *Watch) mark(ctx context.Context) (done bool) {
 // marker is the name of the kind in the ledger's baseline marker.
 func (k *Kind) marker() string { return strings.ToLower(k.of.String()) }
 
-// Message explains a readability.
-func (r Readability) Message() string {
+// condition is how a marker says it.
+func (r Readability) condition() metav1.Condition {
+	status := metav1.ConditionFalse
+	if r == Readable {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: ConditionReadable, Status: status, Reason: string(r), Message: r.message()}
+}
+
+// message explains a readability.
+func (r Readability) message() string {
 	switch r {
 	case MayNotRead:
 		return "the controller may not read this kind; allow it with the ClusterRoles in config/optional/environments"

@@ -34,15 +34,18 @@ type reader struct {
 }
 
 func newReader(o Options) *reader {
-	return &reader{discovery: o.Discovery, dynamic: o.Dynamic, metadata: o.Metadata, now: o.Now, places: map[string]located{}}
+	return &reader{
+		discovery: o.Discovery, dynamic: o.Dynamic, metadata: o.Metadata, now: o.Now,
+		places: map[string]located{},
+	}
 }
 
 // forbidden reports whether the API server refuses to show something, for good as far as we can tell.
 func forbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-// place returns where the API server has an object that another one names; the resource is empty if there is no such kind. An
-// object of a namespace refers to others of its namespace only: what is in none belongs to others, and whoever writes the
-// reference must not find out what it is, nor whether it exists.
+// place returns where the API server has an object that another one names; the resource is empty if there is no such
+// kind. An object of a namespace refers to others of its namespace only: what is in none belongs to others, and
+// whoever writes the reference must not find out what it is, nor whether it exists.
 func (r *reader) place(ctx context.Context, ref lifecycle.ResourceRef) (schema.GroupVersionResource, error) {
 	resource, namespaced, err := r.locate(ctx, ref)
 	if err != nil || !namespaced && ref.Namespace != "" {
@@ -86,9 +89,11 @@ func (r *reader) version(ctx context.Context, ref lifecycle.ResourceRef) (versio
 	return version, note, true
 }
 
-// composed returns the composite of a claim, and what it is made of, as far as they can be read. A composite that does not name
-// the claim belongs to another one, whatever the claim says: Crossplane writes both references.
-func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef, claim types.NamespacedName) (all []lifecycle.ResourceRef, known bool) {
+// composed returns the composite of a claim, and what it is made of, as far as they can be read. A composite that
+// does not name the claim belongs to another one, whatever the claim says: Crossplane writes both references.
+func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef,
+	claim types.NamespacedName,
+) (all []lifecycle.ResourceRef, known bool) {
 	u, err := r.get(ctx, composite)
 	if err != nil && !forbidden(err) {
 		logging.FromContext(ctx).Warnw("Could not read the composite of a claim; trying again", "error", err)
@@ -104,10 +109,12 @@ func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef, 
 	return append([]lifecycle.ResourceRef{composite}, object{u}.resources()...), true
 }
 
-// fates returns the resources with their fates: those that are known, and those of objects that were not read before. Again
-// reads all objects; the fate of one that is gone or cannot be read stays as it was. Known is false if one may be read
-// later.
-func (r *reader) fates(ctx context.Context, resources, known []lifecycle.ResourceRef, again bool) (out []lifecycle.ResourceRef, complete bool) {
+// fates returns the resources with their fates: those that are known, and those of objects that were not read before.
+// Again reads all objects; the fate of one that is gone or cannot be read stays as it was. Known is false if one may
+// be read later.
+func (r *reader) fates(ctx context.Context, resources, known []lifecycle.ResourceRef,
+	again bool,
+) (out []lifecycle.ResourceRef, complete bool) {
 	out, complete = slices.Clone(resources), true
 	room := lifecycle.MaxResources
 	for i := range out {
@@ -121,12 +128,14 @@ func (r *reader) fates(ctx context.Context, resources, known []lifecycle.Resourc
 		u, err := r.get(ctx, *ref)
 		switch {
 		case err != nil && !forbidden(err):
-			logging.FromContext(ctx).Debugw("Could not read what becomes of a resource; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
+			logging.FromContext(ctx).Debugw("Could not read what becomes of a resource; trying again", "kind", ref.Kind, "name",
+				ref.Name, "error", err)
 			return out, false // one that cannot be read is often one of many
 		case u != nil:
 			fate, err := r.fate(ctx, object{u}, &room)
 			if err != nil {
-				logging.FromContext(ctx).Debugw("Could not read what becomes of a composite; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
+				logging.FromContext(ctx).Debugw("Could not read what becomes of a composite; trying again", "kind", ref.Kind,
+					"name", ref.Name, "error", err)
 				return out, false
 			}
 			ref.Fate = fate
@@ -135,8 +144,9 @@ func (r *reader) fates(ctx context.Context, resources, known []lifecycle.Resourc
 	return out, complete
 }
 
-// fate is what becomes of what an object stands for. A composite stands for what it is made of: if any of that is deleted, so is
-// it, and if it is not known of any, nor is it of the composite. Room bounds the objects that are read.
+// fate is what becomes of what an object stands for. A composite stands for what it is made of: if any of that is
+// deleted, so is it, and if it is not known of any, nor is it of the composite. Room bounds the objects that are
+// read.
 func (r *reader) fate(ctx context.Context, o object, room *int) (lifecycle.Fate, error) {
 	made := o.resources()
 	if len(made) == 0 || o.at("spec", "forProvider") != nil {
@@ -171,9 +181,11 @@ func (r *reader) fate(ctx context.Context, o object, room *int) (lifecycle.Fate,
 }
 
 // left returns one of the resources that still exists, and one that may not be read; nil if there is none. One that
-// cannot be read now counts as one that exists: whoever names it decides what can be read, and the caller waits only for a
-// while. Those that are to be kept are not asked for.
-func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (left, unreadable *lifecycle.ResourceRef) {
+// cannot be read now counts as one that exists: whoever names it decides what can be read, and the caller waits only
+// for a while. Those that are to be kept are not asked for.
+func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (left,
+	unreadable *lifecycle.ResourceRef,
+) {
 	for i, ref := range resources {
 		if ref.Fate == lifecycle.FateOrphaned {
 			continue
@@ -182,7 +194,8 @@ func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (l
 		case forbidden(err):
 			unreadable = &resources[i]
 		case err != nil:
-			logging.FromContext(ctx).Debugw("Could not read a resource of an environment that is gone; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
+			logging.FromContext(ctx).Debugw("Could not read a resource of an environment that is gone; trying again", "kind",
+				ref.Kind, "name", ref.Name, "error", err)
 			return &resources[i], unreadable
 		case exists:
 			return &resources[i], unreadable

@@ -45,7 +45,8 @@ func TestUpgradeThatTheClusterDoesNotShow(t *testing.T) {
 	done := s.now
 	s.sleep(cluster, s.now.Add(5*time.Minute))
 	last := s.last()
-	if last.Type != lifecycle.EnvironmentModified || !slices.Equal(last.Environment.Changed, []string{"version"}) || last.Environment.Version != "v1.33" {
+	if last.Type != lifecycle.EnvironmentModified || !slices.Equal(last.Environment.Changed, []string{"version"}) ||
+		last.Environment.Version != "v1.33" {
 		t.Fatalf("told %v, at last %+v", s.names, last.Environment)
 	}
 	if late := last.Time.Sub(done); late > 2*time.Minute {

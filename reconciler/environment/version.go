@@ -7,15 +7,22 @@ import (
 	"strings"
 )
 
-// Where control planes say which version they must have, and which one runs. Providers of Cluster API agree on the first
-// of each, and some have not always done so: GCPManagedControlPlane, RKE2ControlPlane.
+// Where control planes say which version they must have, and which one runs. Providers of Cluster API agree on the
+// first of each, and some have not always done so: GCPManagedControlPlane, RKE2ControlPlane.
 var (
-	declaredVersion = []string{"spec.version", "spec.controlPlaneVersion", "spec.agentConfig.version", "spec.kubernetesVersion"}
-	runningVersion  = []string{"status.version", "status.currentVersion", "status.controlPlaneVersion", "status.kubernetesVersion"}
+	declaredVersion = []string{
+		"spec.version", "spec.controlPlaneVersion", "spec.agentConfig.version",
+		"spec.kubernetesVersion",
+	}
+	runningVersion = []string{
+		"status.version", "status.currentVersion", "status.controlPlaneVersion",
+		"status.kubernetesVersion",
+	}
 )
 
-// runs returns the version that a control plane runs, or a note if it does not say. While it is upgraded, that is not the
-// declared one. Both may be written differently, such as v1.33 and 1.33.1: then it is the declared one in its own words.
+// runs returns the version that a control plane runs, or a note if it does not say. While it is upgraded, that is not
+// the declared one. Both may be written differently, such as v1.33 and 1.33.1: then it is the declared one in its own
+// words.
 func (o object) runs() (version, note string) {
 	var wrong []string
 	running, declared := o.field(&wrong, "version", runningVersion...), o.field(&wrong, "version", declaredVersion...)

@@ -11,17 +11,15 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
-	"knative.dev/pkg/reconciler"
 
-	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
@@ -42,41 +40,37 @@ const (
 // errNotServedYet says that a definition exists, and that the API server does not serve it yet.
 var errNotServedYet = errors.New("a definition is not served yet")
 
-// Options configure the watch.
-type Options struct {
-	Discovery discovery.DiscoveryInterface
-	Dynamic   dynamic.Interface
-	Metadata  metadata.Interface
-	Presence  *observer.Presence
-	// Carried are the annotations that events need.
-	Carried []string
-	// Kinds are the kinds that the operator chose by name.
-	Kinds func() []schema.GroupKind
-	// Rules are asked for with every transition.
-	Rules func() lifecycle.Rules
-	// Observer holds what all observers share. Its Kind and Since are set for each kind.
-	Observer observer.Options
-	// Since returns, for the name of a kind, since when its objects are announced.
-	Since func(kind string) func(context.Context) (time.Time, error)
-	// Mark writes down, where a user looks for it, how a kind can be read.
-	Mark func(ctx context.Context, kind string, r Readability) error
-	// Leads reports whether this process leads for an object.
-	Leads func(types.NamespacedName) bool
-	// Now is the clock.
-	Now func() time.Time
+// Settings are those of all kinds, and those of environments.
+type Settings interface {
+	observer.Settings
+	// EnvironmentKinds are the kinds that the operator chose by name.
+	EnvironmentKinds() []schema.GroupKind
 }
 
-// Watch watches all kinds of environments. It takes part in no election: it leads for what the watch of Services
-// leads for.
+// Markers are the objects where a user looks for what is known of a kind. ledger.Baselines implements it.
+type Markers interface {
+	SetCondition(ctx context.Context, kind string, c metav1.Condition) error
+}
+
+// Options configure the watch.
+type Options struct {
+	observer.Shared
+	Discovery discovery.DiscoveryInterface
+	Dynamic   dynamic.Interface
+	// Settings are those of Shared.
+	Settings Settings
+	Markers  Markers
+}
+
+// Watch watches all kinds of environments.
 type Watch struct {
 	Options
 	*reader
 	impl *controller.Impl
 	wake chan struct{}
 
-	mu      sync.Mutex
-	kinds   map[schema.GroupKind]*watched
-	buckets map[string]reconciler.Bucket
+	mu    sync.Mutex
+	kinds map[schema.GroupKind]*watched
 	// selected are the kinds that were chosen, until they are certainly not any more. What belongs to an object of one
 	// is not announced, not even while the kind cannot be looked up or goes away.
 	selected map[schema.GroupKind]bool
@@ -96,15 +90,39 @@ type watched struct {
 	readable, marked Readability
 }
 
-// NewController returns the controller that watches environments.
-func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
-	w := &Watch{Options: o, reader: newReader(o), wake: make(chan struct{}, 1), kinds: map[schema.GroupKind]*watched{}, buckets: map[string]reconciler.Bucket{}, resolved: map[string]resolution{}, selected: map[schema.GroupKind]bool{}}
+var _ observer.Queued = (*Watch)(nil)
+
+// New returns the watch of environments.
+func New(ctx context.Context, o Options) *Watch {
+	w := &Watch{
+		Options: o, reader: newReader(o), wake: make(chan struct{}, 1), kinds: map[schema.GroupKind]*watched{},
+		resolved: map[string]resolution{}, selected: map[schema.GroupKind]bool{},
+	}
 	w.impl = controller.NewContext(ctx, w, controller.ControllerOptions{
-		WorkQueueName: "Environments", Logger: logging.FromContext(ctx), Concurrency: workers,
+		WorkQueueName: w.Name(), Logger: logging.FromContext(ctx), Concurrency: workers,
 	})
 	o.Presence.OnChange(w.Compare)
-	go w.run(ctx)
-	return w.impl, w
+	return w
+}
+
+// Name implements observer.Watch.
+func (*Watch) Name() string { return "Environments" }
+
+// Controller implements observer.Queued. It takes part in no election.
+func (w *Watch) Controller() *controller.Impl { return w.impl }
+
+// Resources implements observer.Watch.
+func (w *Watch) Resources() []schema.GroupVersionResource {
+	var out []schema.GroupVersionResource
+	for _, k := range w.all() {
+		w.mu.Lock()
+		informed := k.stop != nil
+		w.mu.Unlock()
+		if informed {
+			out = append(out, k.at().Resource)
+		}
+	}
+	return out
 }
 
 // Compare makes the watch compare what is watched with what is chosen. It never blocks.
@@ -115,7 +133,8 @@ func (w *Watch) Compare() {
 	}
 }
 
-func (w *Watch) run(ctx context.Context) {
+// Run implements observer.Watch.
+func (w *Watch) Run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), w.Presence.Synced) {
 		return
 	}
@@ -155,34 +174,18 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
-// ensure returns a kind with its observer, which leads for what is led already.
+// ensure returns a kind with its observer, which leads for what is led already. Its keys may be in the queue at once,
+// so the kind is known before anybody processes them.
 func (w *Watch) ensure(ctx context.Context, of schema.GroupKind) *watched {
 	w.mu.Lock()
-	k, ok := w.kinds[of]
-	w.mu.Unlock()
-	if ok {
+	defer w.mu.Unlock()
+	if k, ok := w.kinds[of]; ok {
 		return k
 	}
-	o := w.Observer
-	kd := newKind(w.reader, of, w.Rules, w.selects)
-	o.Kind, o.Since = kd, w.Since(kd.marker())
-	go observer.UntilKnown(ctx, o.Since) // of a kind that is installed later, all objects are news
-	k = &watched{Kind: kd, Observer: observer.New(o)}
-	k.Bind(queue{impl: w.impl, of: of})
-	w.mu.Lock()
+	kind := newKind(w.reader, of, w.Settings, w.selects)
+	k := &watched{Kind: kind, Observer: w.Observe(ctx, kind, kind.marker(), queue{impl: w.impl, of: of})}
 	w.kinds[of] = k
-	buckets := slices.Collect(maps.Values(w.buckets))
-	w.mu.Unlock()
-	for _, b := range buckets {
-		promote(ctx, k, b)
-	}
 	return k
-}
-
-func promote(ctx context.Context, k *watched, b reconciler.Bucket) {
-	if err := k.Promote(b, func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
-		logging.FromContext(ctx).Errorw("Leading for environments failed", "kind", k.of, "error", err)
-	}
 }
 
 func (w *Watch) all() []*watched {
@@ -195,43 +198,14 @@ func (w *Watch) all() []*watched {
 func (w *Watch) selects(of schema.GroupKind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.selected[of] || slices.Contains(w.Kinds(), of)
+	return w.selected[of] || slices.Contains(w.Settings.EnvironmentKinds(), of)
 }
 
-// Promoted is called when this process leads for more objects.
-func (w *Watch) Promoted(ctx context.Context, b reconciler.Bucket) {
-	w.mu.Lock()
-	w.buckets[b.Name()] = b
-	w.mu.Unlock()
+// Reconfigured takes note that the settings have changed: which kinds are chosen, and the limits of all environments.
+func (w *Watch) Reconfigured() {
+	w.Compare()
 	for _, k := range w.all() {
-		promote(ctx, k, b)
-	}
-}
-
-// Demoted is called when it no longer leads for them.
-func (w *Watch) Demoted(b reconciler.Bucket) {
-	w.mu.Lock()
-	delete(w.buckets, b.Name())
-	w.mu.Unlock()
-	for _, k := range w.all() {
-		k.Demote(b)
-	}
-}
-
-// LookAgain reconciles the environments with these keys again, at low priority.
-func (w *Watch) LookAgain(these func(types.NamespacedName) bool) {
-	for _, k := range w.all() {
-		k.LookAgain(these)
-	}
-}
-
-// Ledgered is called when another process has written to the ledger.
-func (w *Watch) Ledgered(key observer.Key) {
-	w.mu.Lock()
-	k, ok := w.kinds[schema.GroupKind{Group: key.Group, Kind: key.Kind}]
-	w.mu.Unlock()
-	if ok {
-		k.Ledgered(key)
+		k.Requeue(func(types.NamespacedName) bool { return true })
 	}
 }
 

@@ -57,7 +57,8 @@ func clean(fields []zapcore.Field) []zapcore.Field {
 
 func cleanField(f zapcore.Field) zapcore.Field {
 	switch f.Type {
-	case zapcore.BoolType, zapcore.DurationType, zapcore.Float64Type, zapcore.Int64Type, zapcore.Int32Type, zapcore.TimeType, zapcore.Uint64Type,
+	case zapcore.BoolType, zapcore.DurationType, zapcore.Float64Type, zapcore.Int64Type, zapcore.Int32Type,
+		zapcore.TimeType, zapcore.Uint64Type,
 		zapcore.SkipType, zapcore.NamespaceType:
 		return f
 	case zapcore.StringType:

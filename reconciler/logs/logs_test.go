@@ -25,13 +25,16 @@ func TestNothingIsLoggedWithCredentials(t *testing.T) {
 	const secret = "s3cret-T0ken"
 	u := &url.URL{Scheme: "https", User: url.User(secret), Host: "hook.example", RawQuery: "token=" + secret}
 	var written bytes.Buffer
-	to := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&written), zapcore.InfoLevel)
+	to := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&written),
+		zapcore.InfoLevel)
 	ctx := WithoutCredentials(WithoutCredentials(logging.WithLogger(t.Context(), zap.New(to).Sugar())))
 	log := logging.FromContext(ctx)
 
 	log.With("with", u.String()).Infow("asking "+u.String(),
-		"text", u.String(), "error", &url.Error{Op: "Get", URL: u.String(), Err: errors.New("refused")}, "wrapped", fmt.Errorf("sending to %s: %w", u, errors.New("x")),
-		"stringer", whole{u}, "struct", struct{ URL string }{u.String()}, "list", []string{u.String()}, "map", map[string]any{"url": u.String()}, "bytes", []byte(u.String()),
+		"text", u.String(), "error", &url.Error{Op: "Get", URL: u.String(), Err: errors.New("refused")}, "wrapped",
+		fmt.Errorf("sending to %s: %w", u, errors.New("x")),
+		"stringer", whole{u}, "struct", struct{ URL string }{u.String()}, "list", []string{u.String()}, "map",
+		map[string]any{"url": u.String()}, "bytes", []byte(u.String()),
 		"key", types.NamespacedName{Namespace: "shop", Name: "cart"}, "count", 7, "nothing", nil, "url", u)
 	log.Infof("asking %s", u)
 	log.Named("sub").Error(u)
@@ -41,7 +44,10 @@ func TestNothingIsLoggedWithCredentials(t *testing.T) {
 	if strings.Contains(got, secret) {
 		t.Error(got)
 	}
-	for _, word := range []string{`"count":7`, "hook.example", `"key":"shop/cart"`, `"logger":"sub"`, "refused", `"struct":`, `"with":"https://hook.example?token=REDACTED"`} {
+	for _, word := range []string{
+		`"count":7`, "hook.example", `"key":"shop/cart"`, `"logger":"sub"`, "refused",
+		`"struct":`, `"with":"https://hook.example?token=REDACTED"`,
+	} {
 		if !strings.Contains(got, word) {
 			t.Errorf("%s is missing in %s", word, got)
 		}

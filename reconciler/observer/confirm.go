@@ -39,8 +39,9 @@ func (f *fold) next(m Memory, s step, baseline bool) (Result, error) {
 	return m.Next(f.ctx, in)
 }
 
-// confirm reports whether the state of a step is known to have lasted until something was due. If that is not known yet of
-// the newest one, it asks. A confirmation outlives a write that fails: what it led to has happened, whatever comes next.
+// confirm reports whether the state of a step is known to have lasted until something was due. If that is not known
+// yet of the newest one, it asks. A confirmation outlives a write that fails: what it led to has happened, whatever
+// comes next.
 func (f *fold) confirm(s step, due time.Time, newest bool) (bool, error) {
 	if f.confirmed.id == s.id && !f.confirmed.at.Before(due) {
 		return true, nil
@@ -48,7 +49,11 @@ func (f *fold) confirm(s step, due time.Time, newest bool) (bool, error) {
 	if !newest {
 		return false, nil // it is over, and nobody knows since when
 	}
-	current, err := f.o.Kind.Current(f.ctx, f.key, s.Parts, due)
+	kind, ok := f.o.Kind.(Confirmer)
+	if !ok {
+		return false, nil
+	}
+	current, err := kind.Current(f.ctx, f.key, s.Parts, due)
 	if err != nil {
 		return false, fmt.Errorf("asking the API server whether %s is still as it was: %w", f.key, err)
 	}

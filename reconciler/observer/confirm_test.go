@@ -23,10 +23,18 @@ func TestOutageIsConfirmedBeforeItIsAnnounced(t *testing.T) {
 		then     func(k *plain, see func(string, lifecycle.Snapshot))
 		detected bool
 	}{
-		"it lasts":                          {func(*plain, func(string, lifecycle.Snapshot)) {}, true},
-		"the watch lags":                    {func(k *plain, _ func(string, lifecycle.Snapshot)) { k.behind = true }, false},
-		"the API server does not answer":    {func(k *plain, _ func(string, lifecycle.Snapshot)) { k.unreachable = errors.New("away") }, false},
-		"the process was paused, and reads": {func(_ *plain, see func(string, lifecycle.Snapshot)) { see("3", lifecycle.Snapshot{Ready: true}) }, false},
+		"it lasts":       {func(*plain, func(string, lifecycle.Snapshot)) {}, true},
+		"the watch lags": {func(k *plain, _ func(string, lifecycle.Snapshot)) { k.behind = true }, false},
+		"the API server does not answer": {func(k *plain,
+			_ func(string, lifecycle.Snapshot),
+		) {
+			k.unreachable = errors.New("away")
+		}, false},
+		"the process was paused, and reads": {func(_ *plain,
+			see func(string, lifecycle.Snapshot),
+		) {
+			see("3", lifecycle.Snapshot{Ready: true})
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
@@ -43,7 +51,7 @@ func TestOutageIsConfirmedBeforeItIsAnnounced(t *testing.T) {
 			o.Start()
 			key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 			see := func(version string, s lifecycle.Snapshot) {
-				o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+				o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
 			}
 			fold := func() { _ = o.Reconcile(t.Context(), key.String()) } // it asks for a requeue, which is no failure
 			see("1", lifecycle.Snapshot{Ready: true})

@@ -48,12 +48,13 @@ type fold struct {
 	memories map[string]unsaved
 }
 
-// contained turns a panic into an error. An object that cannot be folded must not stop events
+// recovering turns a panic into an error. An object that cannot be folded must not stop events
 // about all others. It is retried, as after any error.
-func (f *fold) contained(run func() error) (err error) {
+func (f *fold) recovering(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			logging.FromContext(f.ctx).Errorw("Folding an object panicked, which is a bug: please report it", "key", f.key, "panic", p, "stack", string(debug.Stack()))
+			logging.FromContext(f.ctx).Errorw("Folding an object panicked, which is a bug: please report it", "key", f.key,
+				"panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("folding %s panicked: %v", f.key, p)
 		}
 	}()
@@ -80,7 +81,7 @@ func (f *fold) run() error {
 		if object != nil {
 			uid = object.UID
 		}
-		b, err := f.bury(uid, first.At)
+		b, err := f.journalEnds(uid, first.At)
 		if err != nil {
 			return err
 		}

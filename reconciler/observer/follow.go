@@ -20,7 +20,8 @@ type unsaved struct {
 	ahead  string
 }
 
-// young is how old an object may be that the ledger has certainly not forgotten: it keeps those that are gone for longer.
+// young is how old an object may be that the ledger has certainly not forgotten: it keeps those that are gone for
+// longer.
 const young = 5 * time.Minute
 
 // follow folds the steps that show the same object, in one write. It returns how many it used,
@@ -40,18 +41,19 @@ func (f *fold) follow(first *Object, steps []step) (int, error) {
 		}
 	}
 	var p pass
-	err := f.o.Ledger.Journal(f.ctx, f.o.spec(f.key, first.UID), func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
-		var err error
-		if p, err = f.pass(current, first, steps); err != nil {
-			return nil, err
-		}
-		if p.used == 0 || !p.changed {
-			return nil, nil //nolint:nilnil // nothing to write is no error
-		}
-		change := Result{Memory: p.memory, Transitions: p.transitions}.change()
-		change.At = f.now
-		return change, nil
-	})
+	err := f.o.Ledger.Journal(f.ctx, f.o.spec(f.key, first.UID),
+		func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			var err error
+			if p, err = f.pass(current, first, steps); err != nil {
+				return nil, err
+			}
+			if p.used == 0 || !p.changed {
+				return nil, nil //nolint:nilnil // nothing to write is no error
+			}
+			change := Result{Memory: p.memory, Transitions: p.transitions}.change()
+			change.At = f.now
+			return change, nil
+		})
 	if err != nil || p.used == 0 {
 		return 0, err
 	}

@@ -18,12 +18,15 @@ import (
 func TestStandbyKeepsHistoryAcrossSeveralLeaders(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	router := &asked{}
-	o := New(Options{Kind: &plain{}, Ledger: ledger.New(store.New(), router, router), Now: func() time.Time { return now }})
+	o := New(Options{
+		Kind: &plain{}, Ledger: ledger.New(store.New(), router, router),
+		Now: func() time.Time { return now },
+	})
 	o.Bind(&plain{})
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	for i := range 10 {
-		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(i + 1), Root: true, Owner: "uid-x", Value: i})
+		o.Update(key, Part{Name: "service", Version: fmt.Sprint(i + 1), Root: true, Owner: "uid-x", Value: i})
 		now = now.Add(25 * time.Second)
 		o.Tidy()
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Kind is a watched kind. It knows what its objects consist of, what is
-// remembered of them, and what counts as a transition; the observer knows none of this.
+// Kind is a watched kind. It knows what its objects consist of, what is remembered of them, and what counts as a
+// transition; the observer knows none of this. A kind may also implement Confirmer and Positioned.
 type Kind interface {
 	// APIVersion and Name are those of the kind, as in "Service".
 	APIVersion() string
@@ -30,16 +30,26 @@ type Kind interface {
 	// Live asks the API server for the UID of an object. It returns "" only if the
 	// object is certainly gone.
 	Live(ctx context.Context, key types.NamespacedName) (types.UID, error)
-	// Current asks the API server, and whatever else the parts come from, whether they are the present state of an
-	// object, and have been at that time. It asks before something is announced that depends on how long the state
-	// has lasted: the caches may lag, and the process may have been paused.
-	Current(ctx context.Context, key types.NamespacedName, parts Parts, at time.Time) (bool, error)
-	// Position is the version as of which the caches hold floating parts, empty if
-	// it is not known. It may be behind, and is never ahead.
-	Position() string
 	// Recall decodes a memory that the ledger holds. Without any it returns the
 	// memory of an object that nothing is known of.
 	Recall(stored []byte) (Memory, error)
+}
+
+// Confirmer is a Kind of which something is announced that depends on how long a state has lasted. Of other kinds,
+// such a transition (Result.Unsure) is never confirmed.
+type Confirmer interface {
+	Kind
+	// Current asks the API server, and whatever else the parts come from, whether they are the present state of an
+	// object, and have been at that time. The caches may lag, and the process may have been paused.
+	Current(ctx context.Context, key types.NamespacedName, parts Parts, at time.Time) (bool, error)
+}
+
+// Positioned is a Kind with floating parts.
+type Positioned interface {
+	Kind
+	// Position is the version as of which the caches hold floating parts, empty if
+	// it is not known. It may be behind, and is never ahead.
+	Position() string
 }
 
 // Key names an object in the ledger.
@@ -118,8 +128,8 @@ type Result struct {
 	Unsure time.Time
 	// Wait says that something is missing to decide. The state is folded again later.
 	Wait bool
-	// Lagging says that the API server is known to be ahead of the caches. The object is folded again soon, even if no update comes that
-	// shows anything else.
+	// Lagging says that the API server is known to be ahead of the caches. The object is folded again soon, even if no
+	// update comes that shows anything else.
 	Lagging bool
 }
 

@@ -28,7 +28,8 @@ func (a *asked) Recipients(_ v1alpha1.CDEventSubjectSpec, l ledger.Labels, _ lif
 }
 
 func TestRemovedUsesTheLatestLabels(t *testing.T) {
-	ctx, s, router, kind := t.Context(), store.New(), &asked{}, &plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}
+	ctx, s, router, kind := t.Context(), store.New(), &asked{},
+		&plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(s, router, router)
 	o := New(Options{
 		Kind: kind, Ledger: l, Now: time.Now,
@@ -42,7 +43,7 @@ func TestRemovedUsesTheLatestLabels(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	see := func(version string, value any) {
 		t.Helper()
-		o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: value})
+		o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: value})
 		if err := o.Reconcile(ctx, key.String()); err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,18 @@ type Journal interface {
 	Replays(current *v1alpha1.CDEventSubject, labels func() ledger.Labels) []types.UID
 }
 
+// Metrics counts what an observer gives up.
+type Metrics interface {
+	// Merged counts updates that were merged because a history was full.
+	Merged(updates int)
+}
+
+// Restarter is notified when the API server went back in time, as after restoring a backup. What this process
+// remembers may then never have happened.
+type Restarter interface {
+	Reverted()
+}
+
 // Options configure an observer.
 type Options struct {
 	Kind   Kind
@@ -40,17 +52,11 @@ type Options struct {
 	// Keep is how long a standby keeps updates: longer than it takes until another
 	// replica leads. Zero means the default.
 	Keep time.Duration
-	// Promoted is called with the keys that this process leads from now on.
-	Promoted func(reconciler.Bucket)
-	// Demoted is called with the keys that it no longer leads.
-	Demoted func(reconciler.Bucket)
-	Now     func() time.Time
-	// Merged is called with the number of updates that were merged because a history was
-	// full.
-	Merged func(int)
-	// Reverted is called when the API server went back in time, as after restoring a
-	// backup. What this process remembers may then never have happened.
-	Reverted func()
+	Now  func() time.Time
+	// Metrics may be nil.
+	Metrics Metrics
+	// Restarter may be nil.
+	Restarter Restarter
 	// Stopping is closed when the process ends. Otherwise, the work queue would first be
 	// drained, key by key, with a context that never ends.
 	Stopping <-chan struct{}
@@ -93,7 +99,7 @@ func New(o Options) *Observer {
 		ob.lead(b)
 		return nil
 	}
-	ob.DemoteFunc = ob.yield
+	ob.DemoteFunc = ob.demote
 	return ob
 }
 
@@ -110,7 +116,7 @@ func (o *Observer) Start() {
 	o.mu.Lock()
 	o.active = true
 	o.tracks = map[types.NamespacedName]*track{}
-	o.position = o.Kind.Position() // before the caches are read
+	o.position = o.kindPosition() // before the caches are read
 	// All keys at once: a cache that is read later may be ahead of updates that are still
 	// on their way.
 	for _, key := range o.Kind.Keys() {
@@ -141,9 +147,6 @@ func (o *Observer) Stop() {
 // that was deleted while no process watched.
 func (o *Observer) lead(b reconciler.Bucket) {
 	o.enqueue(b.Has, o.queue.EnqueueSlowKey)
-	if o.Promoted != nil {
-		o.Promoted(b)
-	}
 }
 
 func (o *Observer) enqueue(these func(types.NamespacedName) bool, add func(types.NamespacedName)) {
@@ -169,27 +172,24 @@ func (o *Observer) enqueue(these func(types.NamespacedName) bool, add func(types
 	}
 }
 
-// yield forgets decisions for a bucket that are not written. The next leader decides for
+// demote forgets decisions for a bucket that are not written. The next leader decides for
 // itself.
-func (o *Observer) yield(b reconciler.Bucket) {
+func (o *Observer) demote(b reconciler.Bucket) {
 	o.mu.Lock()
 	for key, t := range o.tracks {
 		if b.Has(key) {
 			t.unsaved, t.held = nil, time.Time{}
-			if t.cool(); !t.folding {
+			if t.dropVolatile(); !t.folding {
 				t.rewind()
 			}
 			clear(t.waiting)
 		}
 	}
 	o.mu.Unlock()
-	if o.Demoted != nil {
-		o.Demoted(b)
-	}
 }
 
-// Saw takes an update. The informers' handlers call it.
-func (o *Observer) Saw(key types.NamespacedName, p Part) {
+// Update takes an update. The informers' handlers call it.
+func (o *Observer) Update(key types.NamespacedName, p Part) {
 	at := o.Now()
 	o.mu.Lock()
 	if !o.active || p.Volatile && !o.IsLeaderFor(key) {
@@ -197,7 +197,7 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 		return
 	}
 	t := o.trackLocked(key)
-	fresh, merged := t.saw(p, at)
+	fresh, merged := t.add(p, at)
 	// Ask only now: a replica that takes the lead after this finds the update.
 	if !o.IsLeaderFor(key) {
 		// The replica that leads for the key folds it.
@@ -206,9 +206,7 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 		return
 	}
 	o.mu.Unlock()
-	if merged > 0 && o.Merged != nil {
-		o.Merged(merged)
-	}
+	o.merged(merged)
 	if fresh {
 		o.queue.EnqueueKey(key)
 	}
@@ -225,13 +223,13 @@ func (o *Observer) Sequence(key types.NamespacedName, uid types.UID) int64 {
 	return 0
 }
 
-// Updated takes an update together with the version that the object had before. The informers'
+// Replace takes an update together with the version that the object had before. The informers'
 // handlers call it.
-func (o *Observer) Updated(before string, key types.NamespacedName, p Part) {
-	if WentBack(before, p.Version) && o.Reverted != nil {
-		o.Reverted()
+func (o *Observer) Replace(before string, key types.NamespacedName, p Part) {
+	if WentBack(before, p.Version) && o.Restarter != nil {
+		o.Restarter.Reverted()
 	}
-	o.Saw(key, p)
+	o.Update(key, p)
 }
 
 // Tidy forgets old updates of keys that other replicas lead for, and keys of objects that are
@@ -245,7 +243,7 @@ func (o *Observer) Tidy() {
 			continue // asking who leads takes longer than all else here
 		}
 		if o.IsLeaderFor(key) {
-			t.unspend(before)
+			t.evictApplied(before)
 			continue
 		}
 		if t.forget(before); t.empty() {
@@ -254,13 +252,13 @@ func (o *Observer) Tidy() {
 	}
 }
 
-// LookAgain reconciles these keys again, at low priority.
-func (o *Observer) LookAgain(these func(types.NamespacedName) bool) {
+// Requeue reconciles these keys again, at low priority.
+func (o *Observer) Requeue(these func(types.NamespacedName) bool) {
 	o.enqueue(these, o.queue.EnqueueSlowKey)
 }
 
-// Ledgered is called when another process has written to the ledger.
-func (o *Observer) Ledgered(key ledger.Key) {
+// Notify is called when another process has written to the ledger.
+func (o *Observer) Notify(key ledger.Key) {
 	if o.watches(key) && o.IsLeaderFor(key.NamespacedName()) {
 		o.queue.EnqueueKey(key.NamespacedName())
 	}
@@ -287,4 +285,19 @@ func (o *Observer) spec(key types.NamespacedName, uid types.UID) v1alpha1.CDEven
 	return v1alpha1.CDEventSubjectSpec{
 		APIVersion: o.Kind.APIVersion(), Kind: o.Kind.Name(), Namespace: key.Namespace, Name: key.Name, UID: uid,
 	}
+}
+
+// merged counts merged updates.
+func (o *Observer) merged(n int) {
+	if n > 0 && o.Metrics != nil {
+		o.Metrics.Merged(n)
+	}
+}
+
+// kindPosition is the version as of which the caches hold floating parts, empty if the kind has none.
+func (o *Observer) kindPosition() string {
+	if k, ok := o.Kind.(Positioned); ok {
+		return k.Position()
+	}
+	return ""
 }

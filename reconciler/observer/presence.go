@@ -17,7 +17,10 @@ import (
 	"knative.dev/pkg/logging"
 )
 
-var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var crds = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1",
+	Resource: "customresourcedefinitions",
+}
 
 // Definition is what is known of a CustomResourceDefinition.
 type Definition struct {
@@ -65,7 +68,10 @@ func (p *Presence) project(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}}
+	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: m.Name, UID: m.UID,
+		ResourceVersion: m.ResourceVersion,
+	}}
 	if v, ok := m.Labels[p.label]; ok {
 		out.Labels = map[string]string{p.label: v}
 	}

@@ -43,10 +43,8 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		return o.later(ctx, name, err)
 	}
 	f, merged := o.begin(ctx, key, since)
-	if merged > 0 && o.Merged != nil {
-		o.Merged(merged)
-	}
-	err = f.contained(func() error {
+	o.merged(merged)
+	err = f.recovering(func() error {
 		if err := f.run(); err != nil || f.held {
 			return err
 		}
@@ -89,7 +87,8 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	f = &fold{
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now, confirmed: t.confirmed,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
-		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
+		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled,
+		patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
 	maps.Copy(f.waiting, t.waiting)
 	t.folding = true
@@ -108,7 +107,7 @@ func (o *Observer) end(f *fold) bool {
 	if t.confirmed = f.confirmed; f.consumed[f.confirmed.id] {
 		t.confirmed = confirmation{}
 	}
-	t.spend(f.consumed, f.now.Add(-o.Keep))
+	t.apply(f.consumed, f.now.Add(-o.Keep))
 	switch {
 	case !f.held:
 		t.held = time.Time{}
@@ -128,13 +127,17 @@ func (o *Observer) end(f *fold) bool {
 		}
 		t.waiting = f.waiting
 		known := f.remembered()
-		maps.DeleteFunc(t.waiting, func(uid types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 || !known[uid] })
+		maps.DeleteFunc(t.waiting, func(uid types.UID,
+			w map[lifecycle.Wait]time.Time,
+		) bool {
+			return len(w) == 0 || !known[uid]
+		})
 		maps.DeleteFunc(t.unsaved, func(uid string, _ unsaved) bool { return !known[types.UID(uid)] })
 		if len(t.waiting) == 0 {
 			t.waiting = nil
 		}
 		if len(t.unsaved) == 0 {
-			t.unsaved, t.spent = nil, nil
+			t.unsaved, t.applied = nil, nil
 		}
 	} else {
 		t.rewind()

@@ -21,7 +21,8 @@ import (
 // An object that is created and deleted again and again must not use more and more memory,
 // even while the ledger still has entries for the latest ones.
 func TestNameRecreatedTenThousandTimes(t *testing.T) {
-	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &plain{created: time.Unix(2, 0), rules: lifecycle.DefaultRules}
+	ctx, entries, router, kind := t.Context(), store.New(), &asked{},
+		&plain{created: time.Unix(2, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(entries, router, router)
 	now := time.Unix(10, 0)
 	o := New(Options{
@@ -37,7 +38,7 @@ func TestNameRecreatedTenThousandTimes(t *testing.T) {
 	see := func(uid types.UID, value any) {
 		t.Helper()
 		version++
-		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: uid, Value: value})
+		o.Update(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: uid, Value: value})
 		err := o.Reconcile(ctx, key.String())
 		if again, _ := controller.IsRequeueKey(err); err != nil && !again && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
@@ -61,8 +62,14 @@ func TestNameRecreatedTenThousandTimes(t *testing.T) {
 		uid := kind.live
 		see(uid, lifecycle.Snapshot{Ready: true})
 		see(uid, lifecycle.Snapshot{Ready: true, Generation: 2}) // not saved
-		see(uid, lifecycle.Snapshot{Generation: 3, Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}}})
-		o.Saw(key, Part{Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i, Volatile: true})
+		see(uid, lifecycle.Snapshot{
+			Generation: 3,
+			Trouble:    map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}},
+		})
+		o.Update(key, Part{
+			Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i,
+			Volatile: true,
+		})
 		kind.live = ""
 		see(uid, nil)
 		tr := o.tracks[key]
@@ -70,7 +77,8 @@ func TestNameRecreatedTenThousandTimes(t *testing.T) {
 			t.Fatal("the track is gone, although the ledger has an entry")
 		}
 		if n := max(len(tr.past), len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates)); n > maxPast {
-			t.Fatalf("after %d objects: past %d, unsaved %d, waiting %d, base %d, updates %d", i+1, len(tr.past), len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates))
+			t.Fatalf("after %d objects: past %d, unsaved %d, waiting %d, base %d, updates %d", i+1, len(tr.past),
+				len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates))
 		}
 		if i%8 == 7 {
 			collect()

@@ -62,7 +62,7 @@ type update struct {
 // track is the history of one key: the folded parts, and every update that came after. No
 // update is skipped because a write is slow or because the work queue merges keys.
 type track struct {
-	base    kept
+	base    partList
 	updates []update
 	// serial numbers the updates.
 	serial uint64
@@ -75,8 +75,8 @@ type track struct {
 	held time.Time
 	// unsaved holds memories that are ahead of the ledger, by UID; nil if none is.
 	unsaved map[string]unsaved
-	// spent holds the updates that led to them, and the parts before these.
-	spent *track
+	// applied holds the updates that led to them, and the parts before these.
+	applied *track
 	// waiting holds the waits of each UID; nil if there are none.
 	waiting map[types.UID]map[lifecycle.Wait]time.Time
 	// confirmed is what is known of a state that a write failed for.
@@ -89,9 +89,9 @@ type track struct {
 
 func newTrack(position string) *track { return &track{position: position} }
 
-// saw appends an update unless it shows nothing new. It returns whether there is something to
+// add appends an update unless it shows nothing new. It returns whether there is something to
 // fold, and how many updates were merged to stay within bounds.
-func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
+func (t *track) add(p Part, at time.Time) (fresh bool, merged int) {
 	last, ok := t.last(p.Name)
 	if !ok && p.Value == nil || ok && !newer(p.Version, last.Version) && p.Value != nil {
 		return false, 0
@@ -154,13 +154,13 @@ func (t *track) forget(before time.Time) {
 		n++
 	}
 	t.merge(n)
-	t.unspend(before)
+	t.evictApplied(before)
 	t.prune()
 }
 
 // tidy says that there is nothing to forget.
 func (t *track) tidy() bool {
-	return len(t.updates) == 0 && t.spent == nil && len(t.past) <= maxPast && !t.empty()
+	return len(t.updates) == 0 && t.applied == nil && len(t.past) <= maxPast && !t.empty()
 }
 
 // maxPast is how many UIDs are remembered to which no part of the history belongs. If a part of
@@ -196,10 +196,10 @@ func (t *track) empty() bool {
 	return len(t.updates) == 0
 }
 
-// cool forgets volatile parts.
-func (t *track) cool() {
+// dropVolatile drops volatile parts.
+func (t *track) dropVolatile() {
 	t.updates = slices.DeleteFunc(t.updates, func(u update) bool { return u.part.Volatile })
-	t.base.cool()
+	t.base.dropVolatile()
 }
 
 // rebase takes a part into the base.
@@ -233,8 +233,8 @@ func (t *track) bump(p Part) {
 		}
 	}
 	t.base.set(p)
-	if t.spent != nil {
-		t.spent.bump(p)
+	if t.applied != nil {
+		t.applied.bump(p)
 	}
 }
 

@@ -28,26 +28,26 @@ func versions(t *track) string {
 func TestOnlyChangesAreKept(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
-	if fresh, _ := tr.saw(root("a", "5"), now); !fresh {
+	if fresh, _ := tr.add(root("a", "5"), now); !fresh {
 		t.Error("the first state is not kept")
 	}
 	same := root("a", "5")
 	same.Version = "6"
-	if fresh, _ := tr.saw(same, now); fresh {
+	if fresh, _ := tr.add(same, now); fresh {
 		t.Error("a resync is kept")
 	}
 	if last, _ := tr.last("service"); last.Version != "6" {
 		t.Errorf("the version stays %s", last.Version)
 	}
-	if fresh, _ := tr.saw(root("b", "4"), now); fresh {
+	if fresh, _ := tr.add(root("b", "4"), now); fresh {
 		t.Error("an older state is kept")
 	}
-	if fresh, _ := tr.saw(Part{Name: "route"}, now); fresh {
+	if fresh, _ := tr.add(Part{Name: "route"}, now); fresh {
 		t.Error("the deletion of an unknown part is kept")
 	}
 	gone := root("a", "7")
 	gone.Value = nil
-	if fresh, _ := tr.saw(gone, now); !fresh {
+	if fresh, _ := tr.add(gone, now); !fresh {
 		t.Error("the deletion is not kept")
 	}
 }
@@ -55,19 +55,19 @@ func TestOnlyChangesAreKept(t *testing.T) {
 func TestRouteArrivesBeforeItsService(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
-	tr.saw(part("3"), now)
-	tr.saw(part("4"), now)
+	tr.add(part("3"), now)
+	tr.add(part("4"), now)
 	if s := tr.steps(now); !s[1].orphan(tr.past) {
 		t.Error("a Route without its Service is not an orphan")
 	}
-	tr.saw(root("x", "2"), now)
+	tr.add(root("x", "2"), now)
 	if got := versions(tr); got != "s2 r3 r4 " {
 		t.Errorf("got %s", got)
 	}
 	if s := tr.steps(now); s[2].orphan(tr.past) || len(s) != 4 || len(s[3].Parts) != 2 {
 		t.Errorf("steps %+v", s)
 	}
-	tr.saw(root("x", "5"), now) // later updates of the Service keep their place
+	tr.add(root("x", "5"), now) // later updates of the Service keep their place
 	if got := versions(tr); got != "s2 r3 r4 s5 " {
 		t.Errorf("got %s", got)
 	}
@@ -76,8 +76,8 @@ func TestRouteArrivesBeforeItsService(t *testing.T) {
 func TestFoldedUpdatesMoveIntoTheBase(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
-	tr.saw(root("x", "1"), now)
-	tr.saw(part("2"), now)
+	tr.add(root("x", "1"), now)
+	tr.add(part("2"), now)
 	first, second := tr.updates[0].id, tr.updates[1].id
 	tr.consume(map[uint64]bool{first: true})
 	if len(tr.updates) != 1 || tr.base.parts()["service"].Version != "1" {
@@ -86,7 +86,7 @@ func TestFoldedUpdatesMoveIntoTheBase(t *testing.T) {
 	tr.consume(map[uint64]bool{second: true})
 	gone := part("3")
 	gone.Value = nil
-	tr.saw(gone, now)
+	tr.add(gone, now)
 	tr.consume(map[uint64]bool{tr.updates[0].id: true})
 	if _, ok := tr.base.get("route"); ok {
 		t.Error("a deleted part stays in the base")
@@ -100,23 +100,24 @@ func TestHistoryIsBounded(t *testing.T) {
 	tr := newTrack("")
 	merged := 0
 	for i := range maxHistory + 10 {
-		_, m := tr.saw(part(fmt.Sprint(i+1)), time.Now())
+		_, m := tr.add(part(fmt.Sprint(i+1)), time.Now())
 		merged += m
 	}
 	if len(tr.updates) != maxHistory || merged != 10 || tr.base.parts()["route"].Version != "10" {
 		t.Errorf("%d updates, %d merged, base %v", len(tr.updates), merged, tr.base.parts()["route"].Version)
 	}
 	tr.folding = true
-	if _, m := tr.saw(part("9999"), time.Now()); m != 0 {
+	if _, m := tr.add(part("9999"), time.Now()); m != 0 {
 		t.Error("updates were merged during a fold")
 	}
 }
 
 func TestFillKeepsKnownParts(t *testing.T) {
 	tr := newTrack("")
-	tr.saw(part("3"), time.Now())
+	tr.add(part("3"), time.Now())
 	tr.fill(Parts{"route": part("9"), "service": root("x", "8")})
-	if _, ok := tr.base.get("route"); ok || tr.base.parts()["service"].Version != "8" || !tr.filled || !slices.Contains(tr.past, "uid-x") {
+	if _, ok := tr.base.get("route"); ok || tr.base.parts()["service"].Version != "8" || !tr.filled ||
+		!slices.Contains(tr.past, "uid-x") {
 		t.Errorf("%+v", tr)
 	}
 }
@@ -125,13 +126,13 @@ func TestVolatilePartsEndWithTheLead(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
 	cluster := Part{Name: "cluster", Version: "1", Value: 1, Owner: "uid-x", Volatile: true}
-	tr.saw(root("x", "1"), now)
-	tr.saw(cluster, now)
+	tr.add(root("x", "1"), now)
+	tr.add(cluster, now)
 	tr.consume(map[uint64]bool{tr.updates[0].id: true, tr.updates[1].id: true})
 	cluster.Version, cluster.Value = "2", 2
-	tr.saw(cluster, now)
-	tr.saw(part("3"), now)
-	tr.cool()
+	tr.add(cluster, now)
+	tr.add(part("3"), now)
+	tr.dropVolatile()
 	if len(tr.updates) != 1 || len(tr.base) != 1 || tr.updates[0].part.Name != "route" {
 		t.Errorf("%+v", tr)
 	}
@@ -144,7 +145,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	for i := range 100 {
 		p := part(fmt.Sprint(i + 1))
 		p.Size = 100 << 10
-		_, m := tr.saw(p, time.Now())
+		_, m := tr.add(p, time.Now())
 		merged += m
 	}
 	if n := len(tr.updates); n != maxHistorySize/(100<<10) || merged != 100-n {
@@ -152,7 +153,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	}
 	huge := part("1000")
 	huge.Size = 2 * maxHistorySize
-	if tr.saw(huge, time.Now()); len(tr.updates) != 1 {
+	if tr.add(huge, time.Now()); len(tr.updates) != 1 {
 		t.Errorf("%d updates; the newest must be kept whatever its size", len(tr.updates))
 	}
 }
@@ -166,7 +167,7 @@ func TestFoldedStatesAreBounded(t *testing.T) {
 		tr.base.set(Part{Name: name, Version: "1", Value: i, Floating: true})
 	}
 	for i := range maxHistory {
-		tr.saw(Part{Name: fmt.Sprint("domain/", i), Version: fmt.Sprint(2 + i), Value: -i, Floating: true}, now)
+		tr.add(Part{Name: fmt.Sprint("domain/", i), Version: fmt.Sprint(2 + i), Value: -i, Floating: true}, now)
 	}
 	parts := 0
 	for _, s := range tr.steps(now) {

@@ -32,14 +32,20 @@ func TestUnsavedMemoryCountsInTheSameFold(t *testing.T) {
 	}
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-	revisions := map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", Generation: 1, Ready: true}, "cart-2": {Name: "cart-2", Generation: 2, Ready: true}}
+	revisions := map[string]lifecycle.Revision{
+		"cart-1": {Name: "cart-1", Generation: 1, Ready: true},
+		"cart-2": {Name: "cart-2", Generation: 2, Ready: true},
+	}
 	see := func(version string, ready bool, split ...lifecycle.Share) {
-		o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
+		o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
 			Ready: ready, Revisions: revisions, Route: &lifecycle.Route{Effective: true, Traffic: split},
 		}})
 	}
 	stray := func(version string) {
-		o.Saw(key, Part{Name: lifecycle.ObjectVerdicts, Version: version, Owner: "uid-of-one-before", Value: version, Volatile: true})
+		o.Update(key, Part{
+			Name: lifecycle.ObjectVerdicts, Version: version, Owner: "uid-of-one-before", Value: version,
+			Volatile: true,
+		})
 	}
 	fold := func() {
 		t.Helper()

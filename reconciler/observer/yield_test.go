@@ -29,7 +29,10 @@ func (i *interrupted) Object(p Parts) *Object {
 
 func TestNoTroubleIsKeptIfTheLeadIsLostDuringAFold(t *testing.T) {
 	for _, yields := range []bool{false, true} {
-		router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}, during: func() {}}
+		router, kind := &asked{}, &interrupted{plain: plain{
+			live: "uid-x", created: time.Unix(0, 0),
+			rules: lifecycle.DefaultRules,
+		}, during: func() {}}
 		o := New(Options{
 			Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now,
 			Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
@@ -41,7 +44,7 @@ func TestNoTroubleIsKeptIfTheLeadIsLostDuringAFold(t *testing.T) {
 		o.Start()
 		key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 		see := func(version string, s lifecycle.Snapshot) {
-			o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+			o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
 			// While trouble waits, Reconcile asks for a requeue. That is not a failure.
 			_ = o.Reconcile(t.Context(), key.String())
 		}
@@ -60,7 +63,10 @@ func TestNoTroubleIsKeptIfTheLeadIsLostDuringAFold(t *testing.T) {
 func TestPanicStopsOnlyOneObject(t *testing.T) {
 	router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules}}
 	l := ledger.New(store.New(), router, router)
-	o := New(Options{Kind: kind, Ledger: l, Now: time.Now, Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil }})
+	o := New(Options{
+		Kind: kind, Ledger: l, Now: time.Now,
+		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
+	})
 	o.Bind(kind)
 	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		t.Fatal(err)
@@ -68,7 +74,7 @@ func TestPanicStopsOnlyOneObject(t *testing.T) {
 	kind.during = func() {}
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-	o.Saw(key, Part{Name: "service", Version: "1", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{}})
+	o.Update(key, Part{Name: "service", Version: "1", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{}})
 	kind.during = func() { panic("cannot be folded") }
 	if err := o.Reconcile(t.Context(), key.String()); err == nil {
 		t.Fatal("no error after a panic")
@@ -88,10 +94,14 @@ func TestPanicStopsOnlyOneObject(t *testing.T) {
 // What comes during a fold is merged before the next one: a write may hang for minutes, and each state of
 // the next fold would have all parts.
 func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
-	router, kind, merged := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules}, during: func() {}}, 0
+	router, kind, merged := &asked{}, &interrupted{
+		plain:  plain{live: "uid-x", rules: lifecycle.DefaultRules},
+		during: func() {},
+	}, 0
 	o := New(Options{
-		Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now, Merged: func(n int) { merged += n },
-		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
+		Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now,
+		Metrics: counter(func(n int) { merged += n }),
+		Since:   func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
 	})
 	o.Bind(kind)
 	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
@@ -101,7 +111,10 @@ func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
 	key, version := types.NamespacedName{Namespace: "shop", Name: "cart"}, 1
 	see := func(generation int64) {
 		version++
-		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{Generation: generation}})
+		o.Update(key, Part{
+			Name: "service", Version: fmt.Sprint(version), Root: true, Owner: "uid-x",
+			Value: lifecycle.Snapshot{Generation: generation},
+		})
 	}
 	see(1)
 	kind.during = func() {
@@ -115,7 +128,8 @@ func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
 	if len(f.steps) > maxHistory+1 || more != 9*maxHistory || merged != 0 {
 		t.Errorf("%d states, %d merged", len(f.steps), more)
 	}
-	if last := o.tracks[key].updates[maxHistory-1].part.Value; !same(last, lifecycle.Snapshot{Generation: 1 + 10*maxHistory}) {
+	if last := o.tracks[key].updates[maxHistory-1].part.Value; !same(last,
+		lifecycle.Snapshot{Generation: 1 + 10*maxHistory}) {
 		t.Errorf("the newest is %v", last)
 	}
 }

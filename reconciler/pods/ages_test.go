@@ -20,8 +20,14 @@ func TestAgesOfAPod(t *testing.T) {
 	pod := podOf("cart", "cart-00001", "a")
 	began := at(1)
 	pod.Status.StartTime = &began
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at(4)}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "user-container", State: running(3)}, {Name: "queue-proxy", State: running(2)}}
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: at(4),
+	}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "user-container", State: running(3)},
+		{Name: "queue-proxy", State: running(2)},
+	}
 	check := func(what string, began, ready time.Time, started ...time.Time) {
 		t.Helper()
 		p := projected(pod)
@@ -35,11 +41,17 @@ func TestAgesOfAPod(t *testing.T) {
 		}
 	}
 	check("ready", at(1).Time, at(4).Time, at(3).Time, at(2).Time)
-	pod.Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(5)}
+	pod.Status.Conditions[0] = corev1.PodCondition{
+		Type: corev1.PodReady, Status: corev1.ConditionFalse,
+		LastTransitionTime: at(5),
+	}
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", StartedAt: at(3)}}
 	check("killed", at(1).Time, time.Time{}, time.Time{}, at(2).Time)
 	pod.Status.ContainerStatuses[0].State = running(6)
-	pod.Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at(7)}
+	pod.Status.Conditions[0] = corev1.PodCondition{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: at(7),
+	}
 	check("started again", at(1).Time, at(7).Time, at(6).Time, at(2).Time)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	check("not yet accepted", time.Time{}, time.Time{})
@@ -49,11 +61,16 @@ func TestAgesOfAPod(t *testing.T) {
 func TestDisruptedPod(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{
-		corev1.PodReasonPreemptionByScheduler, corev1.PodReasonTerminationByKubelet, "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC", "",
+		corev1.PodReasonPreemptionByScheduler, corev1.PodReasonTerminationByKubelet, "DeletionByTaintManager",
+		"EvictionByEvictionAPI", "DeletionByPodGC", "",
 	} {
-		for status, want := range map[corev1.ConditionStatus]bool{corev1.ConditionTrue: true, corev1.ConditionFalse: false, corev1.ConditionUnknown: false} {
+		for status, want := range map[corev1.ConditionStatus]bool{
+			corev1.ConditionTrue: true, corev1.ConditionFalse: false,
+			corev1.ConditionUnknown: false,
+		} {
 			pod := podOf("cart", "cart-00001", "a")
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: status, Reason: reason})
+			pod.Status.Conditions = append(pod.Status.Conditions,
+				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: status, Reason: reason})
 			if p := projected(pod); p.Disrupted != want || !p.Ready {
 				t.Errorf("%s %s: disrupted is %v, ready is %v", reason, status, p.Disrupted, p.Ready)
 			}
@@ -66,7 +83,10 @@ func TestDisruptedPod(t *testing.T) {
 
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[string]bool{"CrashLoopBackOff": true, "ContainerCreating": false, "ImagePullBackOff": false} {
+	for reason, want := range map[string]bool{
+		"CrashLoopBackOff": true, "ContainerCreating": false,
+		"ImagePullBackOff": false,
+	} {
 		pod := podOf("cart", "cart-00001", "a")
 		pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
 		if got := projected(pod).Containers[0].CrashLoop; got != want {

@@ -83,9 +83,11 @@ func (o *owners) check(ctx context.Context, p *Pod) error {
 	case r.nowhere != "":
 		return refuse("%s", r.nowhere)
 	case r.uid != p.RevisionUID || r.name != p.Revision:
-		return refuse("claims to belong to Revision %s (UID %s), but belongs to %s (UID %s)", p.Revision, p.RevisionUID, r.name, r.uid)
+		return refuse("claims to belong to Revision %s (UID %s), but belongs to %s (UID %s)", p.Revision, p.RevisionUID,
+			r.name, r.uid)
 	case r.service != p.Service || r.serviceUID != p.ServiceUID:
-		return refuse("claims to belong to Service %s (UID %s), but its Revision belongs to %s (UID %s)", p.Service, p.ServiceUID, r.service, r.serviceUID)
+		return refuse("claims to belong to Service %s (UID %s), but its Revision belongs to %s (UID %s)", p.Service,
+			p.ServiceUID, r.service, r.serviceUID)
 	case p.Generation != r.generation:
 		return refuse("claims generation %d, but its Revision has generation %d", p.Generation, r.generation)
 	}
@@ -96,7 +98,8 @@ func (o *owners) check(ctx context.Context, p *Pod) error {
 // link-local addresses would lead to this process or its node.
 func ownAddress(ip string) bool {
 	a, err := netip.ParseAddr(ip)
-	return err == nil && !a.IsLoopback() && !a.IsUnspecified() && !a.IsLinkLocalUnicast() && !a.IsMulticast() && a.Zone() == ""
+	return err == nil && !a.IsLoopback() && !a.IsUnspecified() && !a.IsLinkLocalUnicast() && !a.IsMulticast() &&
+		a.Zone() == ""
 }
 
 func (o *owners) of(ctx context.Context, namespace string, set Owner) (revision, error) {
@@ -137,14 +140,16 @@ func (o *owners) ask(ctx context.Context, namespace string, set Owner) (revision
 	if err != nil {
 		return revision{}, err
 	}
-	// The labels alone prove nothing: anyone who may create Revisions can set them. Kubernetes deletes a Revision whose Configuration
-	// does not exist with this UID. Serving gives the Configuration of a Service the name of the Service.
+	// The labels alone prove nothing: anyone who may create Revisions can set them. Kubernetes deletes a Revision whose
+	// Configuration does not exist with this UID. Serving gives the Configuration of a Service the name of the Service.
 	of := ownerOf(m)
-	if of.Kind != "Configuration" || !strings.HasPrefix(of.APIVersion, serving.GroupName+"/") || of.Name != m.Labels[serving.ServiceLabelKey] {
+	if of.Kind != "Configuration" || !strings.HasPrefix(of.APIVersion, serving.GroupName+"/") ||
+		of.Name != m.Labels[serving.ServiceLabelKey] {
 		return revision{}, &nowhereError{fmt.Sprintf("belongs to Revision %s, which the Configuration of its Service does not control", m.Name)}
 	}
 	return revision{
-		name: m.Name, uid: m.UID, service: m.Labels[serving.ServiceLabelKey], serviceUID: types.UID(m.Labels[serving.ServiceUIDLabelKey]), generation: generationOf(m),
+		name: m.Name, uid: m.UID, service: m.Labels[serving.ServiceLabelKey],
+		serviceUID: types.UID(m.Labels[serving.ServiceUIDLabelKey]), generation: generationOf(m),
 	}, nil
 }
 
@@ -168,7 +173,9 @@ func (o *owners) up(ctx context.Context, l link, namespace string, of Owner) (Ow
 	return owner, nil
 }
 
-func (o *owners) get(ctx context.Context, kind schema.GroupVersionResource, namespace string, of Owner) (*metav1.PartialObjectMetadata, error) {
+func (o *owners) get(ctx context.Context, kind schema.GroupVersionResource, namespace string,
+	of Owner,
+) (*metav1.PartialObjectMetadata, error) {
 	m, err := o.meta.Resource(kind).Namespace(namespace).Get(ctx, of.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -176,7 +183,8 @@ func (o *owners) get(ctx context.Context, kind schema.GroupVersionResource, name
 	case err != nil:
 		return nil, fmt.Errorf("reading %s %s/%s: %w", of.Kind, namespace, of.Name, err)
 	case m.UID != of.UID:
-		return nil, &nowhereError{fmt.Sprintf("belongs to %s %s with UID %s, but the existing one has another UID", of.Kind, of.Name, of.UID)}
+		return nil, &nowhereError{fmt.Sprintf("belongs to %s %s with UID %s, but the existing one has another UID", of.Kind,
+			of.Name, of.UID)}
 	}
 	return m, nil
 }

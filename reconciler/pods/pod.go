@@ -41,8 +41,8 @@ type Pod struct {
 	Reason string
 	// Began is when the kubelet accepted the pod; zero before that.
 	Began time.Time
-	// Disrupted means that Kubernetes is about to end the pod, or has ended it, for a reason that lies outside of it: a drained
-	// node, preemption, a taint, a node that shuts down or is short of resources.
+	// Disrupted means that Kubernetes is about to end the pod, or has ended it, for a reason that lies outside of it: a
+	// drained node, preemption, a taint, a node that shuts down or is short of resources.
 	Disrupted bool
 	Ready     bool
 	// ReadySince is when it last became ready; zero if it is not.

@@ -35,7 +35,8 @@ type Informer struct {
 // New creates an informer for the pods of all Services. The caller must call Run.
 func New(kube kubernetes.Interface, meta metadata.Interface) (*Informer, error) {
 	p := &Informer{owners: newOwners(meta)}
-	p.informer = coreinformers.NewFilteredPodInformer(kube, metav1.NamespaceAll, 0, cache.Indexers{byService: serviceIndex, byDying: dyingIndex},
+	p.informer = coreinformers.NewFilteredPodInformer(kube, metav1.NamespaceAll, 0,
+		cache.Indexers{byService: serviceIndex, byDying: dyingIndex},
 		func(o *metav1.ListOptions) { o.LabelSelector = serving.ServiceLabelKey })
 	if err := p.informer.SetTransform(project); err != nil {
 		return nil, fmt.Errorf("setting a transform on the informer for pods: %w", err)
@@ -92,7 +93,8 @@ func (p *Informer) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
 // Synced reports whether the cache is complete.
 func (p *Informer) Synced() bool {
-	return p.informer.HasSynced() && !slices.ContainsFunc(p.synced, func(done cache.InformerSynced) bool { return !done() })
+	return p.informer.HasSynced() && !slices.ContainsFunc(p.synced,
+		func(done cache.InformerSynced) bool { return !done() })
 }
 
 // Of returns the pods that claim to belong to a Service, sorted by name. They include

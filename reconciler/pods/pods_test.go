@@ -47,29 +47,40 @@ func podOf(service, rev, name string) *corev1.Pod {
 	p.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, Reason: "Evicted", PodIP: "10.0.0.7",
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "user-container", ContainerID: "containerd://a", RestartCount: 2, LastTerminationState: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137},
-		}}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "user-container", ContainerID: "containerd://a", RestartCount: 2,
+			LastTerminationState: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137},
+			},
+		}},
 	}
 	return p
 }
 
-func meta(apiVersion, kind, name string, labels map[string]string, owners []metav1.OwnerReference) *metav1.PartialObjectMetadata {
+func meta(apiVersion, kind, name string, labels map[string]string,
+	owners []metav1.OwnerReference,
+) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + strings.TrimSuffix(name, "-1")), Labels: labels, OwnerReferences: owners},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, UID: types.UID("uid-" + strings.TrimSuffix(name, "-1")),
+			Labels: labels, OwnerReferences: owners,
+		},
 	}
 }
 
 // chain returns the owners above the pods of a Revision.
 func chain(service, rev string) []runtime.Object {
-	set := meta("apps/v1", "ReplicaSet", rev+"-deployment-1", nil, controlledBy("apps/v1", "Deployment", rev+"-deployment", "uid-"+rev+"-deployment"))
+	set := meta("apps/v1", "ReplicaSet", rev+"-deployment-1", nil,
+		controlledBy("apps/v1", "Deployment", rev+"-deployment", "uid-"+rev+"-deployment"))
 	set.UID = types.UID("uid-" + rev + "-set")
 	return []runtime.Object{
 		set,
-		meta("apps/v1", "Deployment", rev+"-deployment", nil, controlledBy("serving.knative.dev/v1", "Revision", rev, "uid-"+rev)),
+		meta("apps/v1", "Deployment", rev+"-deployment", nil,
+			controlledBy("serving.knative.dev/v1", "Revision", rev, "uid-"+rev)),
 		meta("serving.knative.dev/v1", "Revision", rev, map[string]string{
-			serving.ServiceLabelKey: service, serving.ServiceUIDLabelKey: "uid-" + service, serving.ConfigurationGenerationLabelKey: "2",
+			serving.ServiceLabelKey: service, serving.ServiceUIDLabelKey: "uid-" + service,
+			serving.ConfigurationGenerationLabelKey: "2",
 		}, controlledBy("serving.knative.dev/v1", "Configuration", service, "uid-"+service+"-configuration")),
 	}
 }
@@ -81,10 +92,16 @@ func TestARevisionIsOfTheServiceThatControlsIt(t *testing.T) {
 		change  func(rev *metav1.PartialObjectMetadata)
 		refused string
 	}{
-		"bare":                  {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences = nil }, "does not control"},
-		"of another kind":       {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].APIVersion = "example.com/v1" }, "does not control"},
-		"not controlled":        {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Controller = nil }, "does not control"},
-		"of another Service":    {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Name = "bank" }, "does not control"},
+		"bare":            {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences = nil }, "does not control"},
+		"of another kind": {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].APIVersion = "example.com/v1" }, "does not control"},
+		"not controlled": {
+			func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Controller = nil },
+			"does not control",
+		},
+		"of another Service": {
+			func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Name = "bank" },
+			"does not control",
+		},
 		"older than its pod is": {func(r *metav1.PartialObjectMetadata) { r.Labels[serving.ConfigurationGenerationLabelKey] = "1" }, "claims generation 2"},
 	} {
 		objects := chain("cart", "cart-00001")
@@ -123,10 +140,12 @@ func TestProjectedPod(t *testing.T) {
 	p := s.pod
 	want := &Pod{
 		Namespace: "shop", Name: "a", UID: "uid-a", Service: "cart", Revision: "cart-00002",
-		ServiceUID: "uid-cart", RevisionUID: "uid-cart-00002", Generation: 2, IP: "10.0.0.7", Phase: corev1.PodRunning, Reason: "Evicted", Ready: true,
-		Annotations: map[string]string{v1alpha1.AnnotationRuntime: "pekko"}, Labels: map[string]string{ProtoActor + "member-id": "m1"},
-		Containers: []Container{{Name: "user-container", ID: "containerd://a", Restarts: 2, Last: "OOMKilled"}},
-		Owner:      Owner{"apps/v1", "ReplicaSet", "cart-00002-deployment-1", "uid-cart-00002-set"},
+		ServiceUID: "uid-cart", RevisionUID: "uid-cart-00002", Generation: 2, IP: "10.0.0.7", Phase: corev1.PodRunning,
+		Reason: "Evicted", Ready: true,
+		Annotations: map[string]string{v1alpha1.AnnotationRuntime: "pekko"},
+		Labels:      map[string]string{ProtoActor + "member-id": "m1"},
+		Containers:  []Container{{Name: "user-container", ID: "containerd://a", Restarts: 2, Last: "OOMKilled"}},
+		Owner:       Owner{"apps/v1", "ReplicaSet", "cart-00002-deployment-1", "uid-cart-00002-set"},
 	}
 	if !reflect.DeepEqual(p, want) || !p.Containers[0].OOMKilled() || p.Over() {
 		t.Errorf("got %+v", p)
@@ -155,12 +174,18 @@ func TestOwned(t *testing.T) {
 		"a ReplicaSet of another Revision": {func(p *corev1.Pod) {
 			p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "other-00001-deployment-1", "uid-other-00001-set")
 		}, "belongs to other-00001"},
-		"a ReplicaSet that does not exist": {func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "none", "u") }, "does not exist"},
+		"a ReplicaSet that does not exist": {func(p *corev1.Pod) {
+			p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet",
+				"none", "u")
+		}, "does not exist"},
 		"a recreated ReplicaSet": {func(p *corev1.Pod) {
 			p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "cart-00001-deployment-1", "u2")
 		}, "has another"},
 		"another Service's label": {func(p *corev1.Pod) { p.Labels[serving.ServiceLabelKey] = "bank" }, "Service bank"},
-		"another Revision":        {func(p *corev1.Pod) { p.Labels[serving.RevisionUID] = "u3" }, "Revision cart-00001 (UID u3)"},
+		"another Revision": {
+			func(p *corev1.Pod) { p.Labels[serving.RevisionUID] = "u3" },
+			"Revision cart-00001 (UID u3)",
+		},
 	} {
 		pod := podOf("cart", "cart-00001", "a")
 		c.change(pod)
@@ -209,7 +234,8 @@ func TestPodsByService(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	kube := kubefake.NewClientset(podOf("cart", "cart-00002", "b"), podOf("cart", "cart-00001", "a"), podOf("bank", "bank-00001", "c"))
+	kube := kubefake.NewClientset(podOf("cart", "cart-00002", "b"), podOf("cart", "cart-00001", "a"),
+		podOf("bank", "bank-00001", "c"))
 	pods, err := New(kube, metadataClient(t, chain("cart", "cart-00001")...))
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +254,8 @@ func TestPodsByService(t *testing.T) {
 	cart := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	eventually(t, "the cache is complete", pods.Synced)
 	all := pods.Of(cart)
-	if len(all) != 2 || all[0].Name != "a" || all[1].Name != "b" || len(pods.Of(types.NamespacedName{Namespace: "x", Name: "cart"})) != 0 {
+	if len(all) != 2 || all[0].Name != "a" || all[1].Name != "b" ||
+		len(pods.Of(types.NamespacedName{Namespace: "x", Name: "cart"})) != 0 {
 		t.Errorf("pods %v", all)
 	}
 	if got := pods.Services(); len(got) != 2 || got[0].Name != "bank" || got[1] != cart {

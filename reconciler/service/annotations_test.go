@@ -24,8 +24,14 @@ func TestTruncatedAnnotationsAreOmitted(t *testing.T) {
 	for name, given := range map[string]map[string]string{
 		"a list without links":    {cdevents.AnnotationCommitSHA: sha + "," + strings.Repeat("x", 3000)},
 		"only escaped characters": {cdevents.AnnotationCommitSHA: strings.Repeat("<", 900)},
-		"little room is left":     {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha},
-		"no room is left":         {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha},
+		"little room is left": {
+			cdevents.AnnotationBranch:  strings.Repeat("b", 2048),
+			cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha,
+		},
+		"no room is left": {
+			cdevents.AnnotationBranch:  strings.Repeat("b", 2048),
+			cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha,
+		},
 	} {
 		carried := lifecycle.BoundAnnotations(given, cdevents.CarriedAnnotations())
 		size := 0
@@ -36,7 +42,8 @@ func TestTruncatedAnnotationsAreOmitted(t *testing.T) {
 			t.Errorf("%s: %d bytes are kept", name, size)
 		}
 		data := rendered(t, map[string]string{cdevents.AnnotationCommitSHA: "of-the-service"}, carried)
-		if strings.Contains(data, `"commitSha"`) || !strings.Contains(data, "annotation "+cdevents.AnnotationCommitSHA+" left out") {
+		if strings.Contains(data, `"commitSha"`) ||
+			!strings.Contains(data, "annotation "+cdevents.AnnotationCommitSHA+" left out") {
 			t.Errorf("%s: %s", name, data)
 		}
 	}
@@ -48,7 +55,8 @@ func TestLongListKeepsWholeLinks(t *testing.T) {
 	for i := range 12 {
 		links = append(links, fmt.Sprintf("CI=%d%s", i, strings.Repeat("x", 200)))
 	}
-	data := rendered(t, nil, lifecycle.BoundAnnotations(map[string]string{cdevents.AnnotationLinks: strings.Join(links, ",")}, cdevents.CarriedAnnotations()))
+	data := rendered(t, nil, lifecycle.BoundAnnotations(map[string]string{cdevents.AnnotationLinks: strings.Join(links,
+		",")}, cdevents.CarriedAnnotations()))
 	for i, link := range links {
 		if has, want := strings.Contains(data, `"`+strings.TrimPrefix(link, "CI=")+`"`), i < 9; has != want {
 			t.Errorf("link %d is in the event: %t, want %t", i, has, want)
@@ -66,9 +74,15 @@ func rendered(t *testing.T, ofService, ofRevision map[string]string) string {
 		t.Fatal(err)
 	}
 	rev.Facts.Annotations = ofRevision
-	tr := lifecycle.Transition{Sequence: 1, Time: time.Unix(1e9, 0), Type: lifecycle.Deployed, Revision: &rev.Facts, Annotations: ofService}
+	tr := lifecycle.Transition{
+		Sequence: 1, Time: time.Unix(1e9, 0), Type: lifecycle.Deployed, Revision: &rev.Facts,
+		Annotations: ofService,
+	}
 	out, err := cdevents.Render(
-		v1alpha1.Profile{SpecVersion: cdevents.Version05, Rendering: cdevents.Rendering, Source: "https://example.com", Environment: v1alpha1.Environment{ID: "e"}},
+		v1alpha1.Profile{
+			SpecVersion: cdevents.Version05, Rendering: cdevents.Rendering, Source: "https://example.com",
+			Environment: v1alpha1.Environment{ID: "e"},
+		},
 		v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: "shop", Name: "cart", UID: "u"}, tr,
 	)
 	if err != nil {
@@ -96,7 +110,8 @@ func TestReasonOfTroubleIsKeptShort(t *testing.T) {
 		Type: servingv1.ServiceConditionConfigurationsReady, Status: corev1.ConditionFalse,
 		Reason: "https://robot:s3cret@registry.example.com/" + strings.Repeat("x", 100_000),
 	}}
-	if got := trouble(o)[lifecycle.FailedRollout].Reason; len(got) != maxReason+len("…") || strings.Contains(got, "s3cret") {
+	if got := trouble(o)[lifecycle.FailedRollout].Reason; len(got) != maxReason+len("…") ||
+		strings.Contains(got, "s3cret") {
 		t.Errorf("%d bytes: %.60s", len(got), got)
 	}
 }

@@ -4,14 +4,14 @@ package service
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"knative.dev/pkg/controller"
-	"knative.dev/pkg/leaderelection"
 	"knative.dev/pkg/logging"
-	"knative.dev/pkg/reconciler"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -24,23 +24,55 @@ const workers = 32
 // tidyEvery is how often old history is removed that no update removes.
 const tidyEvery = 30 * time.Second
 
-// Options configure the controller.
-type Options struct {
-	observer.Options
-	Client   versioned.Interface
-	Presence *observer.Presence
-	// Carried are the annotations that events need.
-	Carried []string
-	// Rules are asked for with every transition.
-	Rules func() lifecycle.Rules
-	// Changed is called with each Service of which the caches gain or lose a part. It must not block.
-	Changed func(types.NamespacedName)
-}
-
 // Watch is the watch of Knative Services.
 type Watch struct {
 	*observer.Observer
-	kind *Kind
+	kind     *Kind
+	presence *observer.Presence
+	// changed are called with each Service of which the caches gain or lose a part.
+	changed []func(types.NamespacedName)
+}
+
+var _ observer.Watch = (*Watch)(nil)
+
+// New returns the watch of Knative Services, and its controller, which takes part in the election for all kinds.
+func New(ctx context.Context, shared observer.Shared, client versioned.Interface) (*controller.Impl, *Watch) {
+	k := NewKind(client, shared.Carried, func() bool {
+		return !shared.Presence.Synced() || shared.Presence.Has(definitions()...)
+	}, shared.Settings.Rules)
+	w := &Watch{kind: k, presence: shared.Presence}
+	impl := controller.NewContext(ctx, shared.Registry.Elects(w), controller.ControllerOptions{
+		WorkQueueName: w.Name(), Logger: logging.FromContext(ctx), Concurrency: workers,
+	})
+	w.Observer = shared.Observe(ctx, k, Resource, impl)
+	return impl, w
+}
+
+// Name implements observer.Watch.
+func (*Watch) Name() string { return "Services" }
+
+// Resources implements observer.Watch.
+func (*Watch) Resources() []schema.GroupVersionResource { return slices.Clone(resources) }
+
+// Run implements observer.Watch. Serving may come and go meanwhile.
+func (w *Watch) Run(ctx context.Context) {
+	go wait.UntilWithContext(ctx, func(context.Context) { w.Tidy() }, tidyEvery)
+	w.presence.While(ctx, definitions(), func(ctx context.Context) {
+		if err := w.kind.watch(ctx, w.Observer, w.notify); err != nil {
+			logging.FromContext(ctx).Errorw("Knative Serving cannot be watched", "error", err)
+		}
+		w.kind.Use(nil, nil)
+	}, w.Stop)
+}
+
+// OnChange has f called with each Service of which the caches gain or lose a part. It must not block. Call OnChange
+// before Run.
+func (w *Watch) OnChange(f func(types.NamespacedName)) { w.changed = append(w.changed, f) }
+
+func (w *Watch) notify(service types.NamespacedName) {
+	for _, f := range w.changed {
+		f(service)
+	}
 }
 
 // Snapshot returns a Service as the caches have it; false if there is none.
@@ -51,11 +83,15 @@ func (w *Watch) Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.S
 	return "", s, false
 }
 
-// AskPolls has a Service's cluster asked for before something is announced that depends on how long its state has
-// lasted. Polled returns when its last poll began, and the version of what that found.
-func (w *Watch) AskPolls(polled func(types.NamespacedName) (time.Time, string)) {
-	w.kind.askPolls(polled)
+// Polls are those of the clusters of Services.
+type Polls interface {
+	// Polled returns when the last poll of a Service's cluster began, and the version of what that found.
+	Polled(service types.NamespacedName) (began time.Time, version string)
 }
+
+// UsePolls has a Service's cluster polled again before something is announced that depends on how long its state has
+// lasted.
+func (w *Watch) UsePolls(p Polls) { w.kind.usePolls(p) }
 
 // Keys lists the Services that the caches hold any part of.
 func (w *Watch) Keys() []types.NamespacedName { return w.kind.Keys() }
@@ -73,36 +109,4 @@ type Declared struct {
 	Stateful bool
 	// Wrong says that the annotations of the newest one are not valid.
 	Wrong bool
-}
-
-// NewController returns the controller that watches Knative Services.
-func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
-	k := NewKind(o.Client, o.Carried, func() bool { return !o.Presence.Synced() || o.Presence.Has(definitions...) }, o.Rules)
-	if o.Changed == nil {
-		o.Changed = func(types.NamespacedName) {}
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	o.Kind = k
-	ob := observer.New(o.Options)
-	impl := controller.NewContext(ctx, ob, controller.ControllerOptions{
-		WorkQueueName: "Services", Logger: logging.FromContext(ctx), Concurrency: workers,
-	})
-	ob.Bind(impl)
-	go o.Presence.While(ctx, definitions, func(ctx context.Context) {
-		if err := k.watch(ctx, ob, o.Changed); err != nil {
-			logging.FromContext(ctx).Errorw("Knative Serving cannot be watched", "error", err)
-		}
-		k.Use(nil, nil)
-	}, ob.Stop)
-	go wait.UntilWithContext(ctx, func(context.Context) { ob.Tidy() }, tidyEvery)
-	if !leaderelection.HasLeaderElection(ctx) {
-		// Without leader election, the observer is not promoted in the way that starts
-		// from the ledger.
-		if err := ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
-			logging.FromContext(ctx).Errorw("Leading without leader election failed", "error", err)
-		}
-	}
-	return impl, &Watch{Observer: ob, kind: k}
 }

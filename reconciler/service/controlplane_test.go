@@ -70,16 +70,14 @@ func run(t *testing.T, config *rest.Config) *running {
 	var wg sync.WaitGroup
 	wg.Go(func() { subjects.RunWithContext(ctx) })
 	wg.Go(func() { presence.Run(ctx) })
-	impl, _ := service.NewController(ctx, service.Options{
-		Client: knative, Presence: presence, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
-		Options: observer.Options{
-			Ledger: l, Now: time.Now, Stopping: ctx.Done(),
-			Since: func(ctx context.Context) (time.Time, error) {
-				cache.WaitForCacheSync(ctx.Done(), subjects.HasSynced)
-				return baselines.Since(ctx, service.Resource)
-			},
-		},
-	})
+	registry := observer.NewRegistry()
+	impl, services := service.New(ctx, observer.Shared{
+		Options:  observer.Options{Ledger: l, Now: time.Now, Stopping: ctx.Done()},
+		Registry: registry, Presence: presence, Settings: defaults{},
+		Baselines: observer.NewBaselines(baselines, subjects.HasSynced),
+	}, knative)
+	must(t, registry.LeadAll())
+	registry.Start(ctx, &wg, services)
 	wg.Go(func() {
 		if err := controller.StartAll(ctx, impl); err != nil {
 			t.Errorf("running the controller: %v", err)
@@ -92,6 +90,11 @@ func run(t *testing.T, config *rest.Config) *running {
 	t.Cleanup(r.stop)
 	return r
 }
+
+// defaults are the settings without a ConfigMap.
+type defaults struct{}
+
+func (defaults) Rules() lifecycle.Rules { return lifecycle.DefaultRules }
 
 func observe(l *ledger.Ledger, obj any) {
 	if s, ok := obj.(*v1alpha1.CDEventSubject); ok {
@@ -148,9 +151,12 @@ func (s servingController) create(name string) *servingv1.Service {
 	svc, err := s.ServingV1().Services(namespace).Create(s.t.Context(), svc, metav1.CreateOptions{})
 	must(s.t, err)
 	yes := true
-	route := &servingv1.Route{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{
-		APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: name, UID: svc.UID, Controller: &yes,
-	}}}}
+	route := &servingv1.Route{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: name, UID: svc.UID, Controller: &yes,
+		}},
+	}}
 	_, err = s.ServingV1().Routes(namespace).Create(s.t.Context(), route, metav1.CreateOptions{})
 	must(s.t, err)
 	return svc
@@ -168,8 +174,14 @@ func (s servingController) revise(svc *servingv1.Service, generation int) {
 	rev.Spec.Containers = []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry/app:%d", generation)}}
 	rev, err := s.ServingV1().Revisions(namespace).Create(ctx, rev, metav1.CreateOptions{})
 	must(s.t, err)
-	rev.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()}}
-	rev.Status.ContainerStatuses = []servingv1.ContainerStatus{{Name: "app", ImageDigest: fmt.Sprintf("registry/app@sha256:%064d", generation)}}
+	rev.Status.Conditions = duckv1.Conditions{{
+		Type: apis.ConditionReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now(),
+	}}
+	rev.Status.ContainerStatuses = []servingv1.ContainerStatus{{
+		Name:        "app",
+		ImageDigest: fmt.Sprintf("registry/app@sha256:%064d", generation),
+	}}
 	_, err = s.ServingV1().Revisions(namespace).UpdateStatus(ctx, rev, metav1.UpdateOptions{})
 	must(s.t, err)
 }
@@ -195,7 +207,10 @@ func (s servingController) route(name string, generation int) {
 	svc, err := s.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	must(s.t, err)
 	svc.Status.ObservedGeneration = svc.Generation
-	svc.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()}}
+	svc.Status.Conditions = duckv1.Conditions{{
+		Type: apis.ConditionReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now(),
+	}}
 	_, err = s.ServingV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
 	must(s.t, err)
 }
@@ -218,7 +233,10 @@ func (s servingController) domain(name, to string) {
 	must(s.t, err)
 	d.Status.URL = apis.HTTP(name)
 	d.Status.ObservedGeneration = d.Generation
-	d.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()}}
+	d.Status.Conditions = duckv1.Conditions{{
+		Type: apis.ConditionReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now(),
+	}}
 	_, err = api.UpdateStatus(ctx, d, metav1.UpdateOptions{})
 	must(s.t, err)
 }
@@ -229,7 +247,8 @@ func (s servingController) remove(name string) {
 	ctx := context.WithoutCancel(s.t.Context())
 	must(s.t, s.ServingV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{}))
 	must(s.t, s.ServingV1().Routes(namespace).Delete(ctx, name, metav1.DeleteOptions{}))
-	must(s.t, s.ServingV1().Revisions(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: serving.ServiceLabelKey + "=" + name}))
+	must(s.t, s.ServingV1().Revisions(namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: serving.ServiceLabelKey + "=" + name}))
 }
 
 // TestAgainstARealAPIServer is a single test because its steps build on each other.

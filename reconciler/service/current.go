@@ -16,9 +16,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// Current implements observer.Kind. It reads the objects that say how a Service is: itself, its Route, and the
+// Current implements observer.Confirmer. It reads the objects that say how a Service is: itself, its Route, and the
 // DomainMappings that are not Ready. Its cluster must have been polled since.
-func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts observer.Parts, at time.Time) (bool, error) {
+func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts observer.Parts, at time.Time) (bool,
+	error,
+) {
 	if !k.polledSince(key, parts[lifecycle.ObjectCluster], at) {
 		return false, nil
 	}
@@ -40,26 +42,27 @@ func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts obse
 	return true, nil
 }
 
-func (k *Kind) askPolls(polled func(types.NamespacedName) (time.Time, string)) {
+func (k *Kind) usePolls(p Polls) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.polled = polled
+	k.polls = p
 }
 
 // polledSince reports whether a poll of the cluster that began after that time found what the part has.
 func (k *Kind) polledSince(key types.NamespacedName, cluster observer.Part, at time.Time) bool {
 	k.mu.RLock()
-	polled := k.polled
+	polls := k.polls
 	k.mu.RUnlock()
-	if cluster.Value == nil || polled == nil {
+	if cluster.Value == nil || polls == nil {
 		return true
 	}
-	began, version := polled(key)
+	began, version := polls.Polled(key)
 	return version == cluster.Version && !began.Before(at)
 }
 
 // reader returns how to read the object of a part, nil if it need not be read.
-func (k *Kind) reader(key types.NamespacedName, name string, part observer.Part) func(context.Context) (metav1.Object, error) {
+func (k *Kind) reader(key types.NamespacedName, name string, part observer.Part) func(context.Context) (metav1.Object,
+	error) {
 	get := metav1.GetOptions{}
 	domain, isDomain := strings.CutPrefix(name, partDomain)
 	switch {

@@ -26,8 +26,11 @@ func meta(name string, owner *metav1.OwnerReference) metav1.ObjectMeta {
 		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7", Generation: 2,
 		CreationTimestamp: metav1.NewTime(time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)),
 		ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
-		Annotations:       map[string]string{"cdevents.knative-cdevents.dev/commit-sha": "abc", "kubectl.kubernetes.io/last-applied-configuration": "{…}"},
-		Labels:            map[string]string{"app": "cart"},
+		Annotations: map[string]string{
+			"cdevents.knative-cdevents.dev/commit-sha":         "abc",
+			"kubectl.kubernetes.io/last-applied-configuration": "{…}",
+		},
+		Labels: map[string]string{"app": "cart"},
 	}
 	if owner != nil {
 		m.OwnerReferences = []metav1.OwnerReference{*owner}
@@ -37,7 +40,10 @@ func meta(name string, owner *metav1.OwnerReference) metav1.ObjectMeta {
 
 func owner(kind string) *metav1.OwnerReference {
 	yes := true
-	return &metav1.OwnerReference{APIVersion: "serving.knative.dev/v1", Kind: kind, Name: "cart", UID: "uid-cart", Controller: &yes}
+	return &metav1.OwnerReference{
+		APIVersion: "serving.knative.dev/v1", Kind: kind, Name: "cart", UID: "uid-cart",
+		Controller: &yes,
+	}
 }
 
 func is(status corev1.ConditionStatus, reason string, t apis.ConditionType) apis.Condition {
@@ -69,7 +75,10 @@ func newRoute() *servingv1.Route {
 	r.Status.URL = mustURL("http://cart.shop.example.com")
 	r.Status.Traffic = []servingv1.TrafficTarget{
 		{RevisionName: "cart-00001", Percent: percent(60)},
-		{RevisionName: "cart-00002", Percent: percent(10), Tag: "canary", URL: mustURL("http://canary-cart.shop.example.com")},
+		{
+			RevisionName: "cart-00002", Percent: percent(10), Tag: "canary",
+			URL: mustURL("http://canary-cart.shop.example.com"),
+		},
 		{RevisionName: "cart-00001", Percent: percent(30)},
 		{RevisionName: "cart-00003", Tag: "next", URL: mustURL("http://next-cart.shop.svc.cluster.local")},
 	}
@@ -106,7 +115,8 @@ func transformed(t *testing.T, obj any) *stored {
 	if !ok {
 		t.Fatalf("stored as %T", once)
 	}
-	if m := s.GetObjectMeta(); m.GetManagedFields() != nil || m.GetAnnotations() != nil || m.GetName() == "" || m.GetResourceVersion() != "7" {
+	if m := s.GetObjectMeta(); m.GetManagedFields() != nil || m.GetAnnotations() != nil || m.GetName() == "" ||
+		m.GetResourceVersion() != "7" {
 		t.Errorf("metadata: %+v", m)
 	}
 	return s

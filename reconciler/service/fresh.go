@@ -9,9 +9,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// fresh removes the parts of a snapshot that are older than the memory: the previous leader
-// may have had newer caches. news is false if nothing remains. lagging says that a part is to be looked at again: if the version
-// of the memory shows nothing else, no update leads to a decision, and what waits for its time would wait for ever.
+// fresh removes the parts of a snapshot that are older than the memory: the previous leader may have had newer
+// caches. news is false if nothing remains. lagging says that a part is to be looked at again: if the version of the
+// memory shows nothing else, no update leads to a decision, and what waits for its time would wait for ever.
 func (k *Kind) fresh(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.Step) (news, lagging bool) {
 	s.Versions = maps.Clone(s.Versions)
 	old := false

@@ -50,17 +50,32 @@ func TestStaleDomainMappings(t *testing.T) {
 		"as old as the memory":                        {at: "12", seen: "12", now: "12"},
 		"memory of an old release without a position": {at: "12", now: "12"},
 		"unknown position":                            {seen: "12"},
-		"not the last step of the history":            {earlier: true, at: "12", seen: "20", position: "30", cached: domain("10"), past: true},
-		"nothing newer in the caches":                 {at: "12", seen: "20", position: "30", cached: domain("10"), now: "30"},
-		"the caches lag behind":                       {at: "12", seen: "20", position: "19", cached: domain("10"), past: true, lagging: true},
-		"the caches already have a newer version":     {at: "12", seen: "20", position: "30", cached: domain("25"), past: true, lagging: true},
-		"deleted from the caches":                     {at: "12", seen: "20", position: "30", past: true, lagging: true},
+		"not the last step of the history": {
+			earlier: true, at: "12", seen: "20", position: "30",
+			cached: domain("10"), past: true,
+		},
+		"nothing newer in the caches": {
+			at: "12", seen: "20", position: "30", cached: domain("10"),
+			now: "30",
+		},
+		"the caches lag behind": {
+			at: "12", seen: "20", position: "19", cached: domain("10"),
+			past: true, lagging: true,
+		},
+		"the caches already have a newer version": {
+			at: "12", seen: "20", position: "30", cached: domain("25"),
+			past: true, lagging: true,
+		},
+		"deleted from the caches": {at: "12", seen: "20", position: "30", past: true, lagging: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := NewKind(nil, nil, nil, nil)
 			k.Use([]cache.Indexer{holding(t, c.cached)}, func() string { return c.position })
-			from := observer.Step{Key: key, State: observer.State{Parts: domain("10"), Position: c.at}, Later: func() []observer.State { return nil }}
+			from := observer.Step{
+				Key: key, State: observer.State{Parts: domain("10"), Position: c.at},
+				Later: func() []observer.State { return nil },
+			}
 			if c.earlier {
 				from.Later = func() []observer.State { return make([]observer.State, 1) }
 			}
@@ -71,7 +86,8 @@ func TestStaleDomainMappings(t *testing.T) {
 			s := lifecycle.Snapshot{Versions: map[string]string{lifecycle.ObjectRoute: "1"}, Route: &lifecycle.Route{}}
 			news, lagging := k.fresh(m, &s, from)
 			if s.URLsStale != c.past || lagging != c.lagging || s.Versions[lifecycle.ObjectDomains] != c.now || !news {
-				t.Errorf("past %v, lagging %v, seen %q, news %v; want %v, %v, %q", s.URLsStale, lagging, s.Versions[lifecycle.ObjectDomains], news, c.past, c.lagging, c.now)
+				t.Errorf("past %v, lagging %v, seen %q, news %v; want %v, %v, %q", s.URLsStale, lagging,
+					s.Versions[lifecycle.ObjectDomains], news, c.past, c.lagging, c.now)
 			}
 		})
 	}

@@ -24,7 +24,8 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer, changed func(ty
 	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.Project))
 	v1 := factory.Serving().V1()
 	informers := []cache.SharedIndexInformer{
-		v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer(), factory.Serving().V1beta1().DomainMappings().Informer(),
+		v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer(),
+		factory.Serving().V1beta1().DomainMappings().Informer(),
 	}
 
 	synced := make([]cache.InformerSynced, 0, len(informers))
@@ -62,25 +63,25 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer, changed func(ty
 
 func rootIndex(obj any) ([]string, error) {
 	if s, ok := obj.(*stored); ok && s.service != "" && !s.named() {
-		return []string{drawerOf(s.root())}, nil
+		return []string{indexValueOf(s.root())}, nil
 	}
 	return nil, nil
 }
 
-// drawers are what the objects of Services are indexed by: an index keeps a map for each value, which takes more room than the few
-// objects of one Service. With a hundred thousand Revisions, a drawer has a hundred.
-var drawers = func() (all [1024]string) {
+// indexValues are what the objects of Services are indexed by: an index keeps a map for each value, which takes more
+// room than the few objects of one Service. With a hundred thousand Revisions, a value has a hundred.
+var indexValues = func() (all [1024]string) {
 	for i := range all {
 		all[i] = strconv.Itoa(i)
 	}
 	return all
 }()
 
-// drawerOf returns the drawer with what belongs to a Service, and to others.
-func drawerOf(service types.NamespacedName) string {
+// indexValueOf returns the value for what belongs to a Service, and to others.
+func indexValueOf(service types.NamespacedName) string {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(service.String())) // it never fails
-	return drawers[hash.Sum32()%uint32(len(drawers))]
+	return indexValues[hash.Sum32()%uint32(len(indexValues))]
 }
 
 // named reports whether the object has the key of its Service, so that no index is needed to find it.
@@ -103,7 +104,7 @@ func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.Re
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if s, ok := obj.(*stored); ok && s.service != "" {
-				ob.Saw(s.root(), s.part)
+				ob.Update(s.root(), s.part)
 				changed(s.root())
 			}
 		},
@@ -119,7 +120,7 @@ func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.Re
 				changed(s.root())
 			}
 			if s.service != "" {
-				ob.Updated(was.part.Version, s.root(), s.part)
+				ob.Replace(was.part.Version, s.root(), s.part)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -141,5 +142,5 @@ func moved(ob *observer.Observer, s *stored, version string) {
 	}
 	gone := s.part
 	gone.Value, gone.Version = nil, version
-	ob.Saw(s.root(), gone)
+	ob.Update(s.root(), gone)
 }

@@ -10,22 +10,35 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/network"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
+// resources are what is watched.
+var resources = []schema.GroupVersionResource{
+	servingv1.SchemeGroupVersion.WithResource("services"), servingv1.SchemeGroupVersion.WithResource("routes"),
+	servingv1.SchemeGroupVersion.WithResource("revisions"),
+	servingv1beta1.SchemeGroupVersion.WithResource("domainmappings"),
+}
+
 // definitions are the CustomResourceDefinitions that must exist.
-var definitions = []string{
-	"services.serving.knative.dev", "routes.serving.knative.dev", "revisions.serving.knative.dev", "domainmappings.serving.knative.dev",
+func definitions() []string {
+	out := make([]string, 0, len(resources))
+	for _, r := range resources {
+		out = append(out, r.GroupResource().String())
+	}
+	return out
 }
 
 // Resource names the kind in the ledger's baseline marker.
@@ -47,15 +60,17 @@ type Kind struct {
 	mu       sync.RWMutex
 	indexers []cache.Indexer
 	position func() string
-	// polled returns when the last poll of a Service's cluster began, and the version of what it found; nil if none
-	// is polled.
-	polled func(types.NamespacedName) (time.Time, string)
+	// polls are those of clusters; nil if none is polled.
+	polls Polls
 }
 
 // NewKind returns the kind without caches. Carried are the annotations that events need;
 // served says whether there is such a kind; rules are asked for with every transition.
 func NewKind(client versioned.Interface, carried []string, served func() bool, rules func() lifecycle.Rules) *Kind {
-	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()}, served: served, rules: rules}
+	return &Kind{
+		client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()},
+		served: served, rules: rules,
+	}
 }
 
 // Project is the cache.TransformFunc of the caches. It returns what they hold of an object.
@@ -66,7 +81,10 @@ func Indexers() cache.Indexers {
 	return cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex}
 }
 
-var _ observer.Kind = (*Kind)(nil)
+var (
+	_ observer.Confirmer  = (*Kind)(nil)
+	_ observer.Positioned = (*Kind)(nil)
+)
 
 // APIVersion implements observer.Kind.
 func (*Kind) APIVersion() string { return "serving.knative.dev/v1" }
@@ -88,7 +106,7 @@ func (k *Kind) Use(indexers []cache.Indexer, position func() string) {
 	k.indexers, k.position = indexers, position
 }
 
-// Position implements observer.Kind.
+// Position implements observer.Positioned.
 func (k *Kind) Position() string {
 	k.mu.RLock()
 	position := k.position
@@ -120,9 +138,10 @@ func (k *Kind) has(key types.NamespacedName) bool {
 	})
 }
 
-// belonging returns what a cache holds that belongs to a Service: the object of the same name, and those that the index finds.
+// belonging returns what a cache holds that belongs to a Service: the object of the same name, and those that the
+// index finds.
 func belonging(indexer cache.Indexer, key types.NamespacedName, name string) []*stored {
-	found, err := indexer.ByIndex(byRoot, drawerOf(key))
+	found, err := indexer.ByIndex(byRoot, indexValueOf(key))
 	if err != nil {
 		found = nil // each of our caches has this index
 	}

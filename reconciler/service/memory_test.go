@@ -27,11 +27,13 @@ func TestConditionReportsWrongAnnotations(t *testing.T) {
 	wrong := lifecycle.Revision{Misdeclared: "annotation x is y"}
 	for _, runtime := range []string{"", "pekko"} {
 		c := conditions(wrong, runtime)
-		if len(c) != 1 || c[0].Status != metav1.ConditionFalse || c[0].Reason != "WrongAnnotations" || !strings.HasSuffix(c[0].Message, "annotation x is y") {
+		if len(c) != 1 || c[0].Status != metav1.ConditionFalse || c[0].Reason != "WrongAnnotations" ||
+			!strings.HasSuffix(c[0].Message, "annotation x is y") {
 			t.Errorf("conditions with wrong annotations: %+v", c)
 		}
 	}
-	if c := conditions(lifecycle.Revision{}, "pekko"); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Message != "runtime pekko" {
+	if c := conditions(lifecycle.Revision{}, "pekko"); len(c) != 1 || c[0].Status != metav1.ConditionTrue ||
+		c[0].Message != "runtime pekko" {
 		t.Errorf("conditions of a declared cluster: %+v", c)
 	}
 }
@@ -49,7 +51,8 @@ func TestConditionSaysWhoAssignsShards(t *testing.T) {
 		t.Errorf("a coordinator that follows the plan: %+v", c)
 	}
 	c := condition(&lifecycle.PlacementMemory{Coordinator: "cart-00001"})
-	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "CoordinatorWithoutPlacement" || !strings.Contains(c.Message, "cart-00001 does not declare") {
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "CoordinatorWithoutPlacement" ||
+		!strings.Contains(c.Message, "cart-00001 does not declare") {
 		t.Errorf("a coordinator without placement: %+v", c)
 	}
 }

@@ -19,7 +19,12 @@ func TestPositionIsNotAheadOfTheCache(t *testing.T) {
 		read  string
 		want  string
 	}{
-		{0, "6", "5"}, {arrives - 1, "6", "5"}, {1, "7", "5"}, {arrives / 2, "8", "5"}, {arrives / 2, "8", "7"}, {time.Hour, "9", "8"},
+		{0, "6", "5"},
+		{arrives - 1, "6", "5"},
+		{1, "7", "5"},
+		{arrives / 2, "8", "5"},
+		{arrives / 2, "8", "7"},
+		{time.Hour, "9", "8"},
 	} {
 		now, read = now.Add(c.after), c.read
 		if got := p.get(); got != c.want {

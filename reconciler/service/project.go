@@ -33,8 +33,8 @@ const (
 	partDomain   = "domain/"
 )
 
-// serviceValue is what the caches hold of a Service. As all values here, it is never changed: what is composed of it shares
-// its maps and slices.
+// serviceValue is what the caches hold of a Service. As all values here, it is never changed: what is composed of it
+// shares its maps and slices.
 type serviceValue struct {
 	UID         types.UID
 	Created     time.Time
@@ -99,7 +99,8 @@ func (p projector) transform(obj any) (any, error) {
 		return p.keep(o, o.Name, observer.Part{Name: partService, Root: true, Owner: o.UID, Value: p.service(o)}), nil
 	case *servingv1.Route:
 		owner := metav1.GetControllerOf(o)
-		if owner == nil || owner.Kind != "Service" || owner.Name != o.Name || !strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
+		if owner == nil || owner.Kind != "Service" || owner.Name != o.Name ||
+			!strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
 			return p.keep(o, "", observer.Part{}), nil // it belongs to no Service
 		}
 		return p.keep(o, o.Name, observer.Part{Name: partRoute, Owner: owner.UID, Value: p.route(o, owner.UID)}), nil

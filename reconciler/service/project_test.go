@@ -24,7 +24,8 @@ func TestProjectService(t *testing.T) {
 	s := transformed(t, newService())
 	want := serviceValue{
 		UID: "uid-cart", Created: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Generation: 2, Ready: true, EverReady: true,
-		Annotations: map[string]string{"cdevents.knative-cdevents.dev/commit-sha": "abc"}, Labels: map[string]string{"app": "cart"},
+		Annotations: map[string]string{"cdevents.knative-cdevents.dev/commit-sha": "abc"},
+		Labels:      map[string]string{"app": "cart"},
 	}
 	if !reflect.DeepEqual(s.part.Value, want) || !s.part.Root || s.part.Owner != "uid-cart" {
 		t.Errorf("got %+v", s.part)
@@ -40,7 +41,10 @@ func TestStandaloneObjectsAreIgnored(t *testing.T) {
 	alone := newRoute()
 	alone.OwnerReferences = nil
 	other := newRoute()
-	other.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Service", Name: "x", Controller: func() *bool { b := true; return &b }()}}
+	other.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "example.com/v1", Kind: "Service", Name: "x",
+		Controller: func() *bool { b := true; return &b }(),
+	}}
 	loose := newRevision()
 	loose.Labels = nil
 	for name, obj := range map[string]any{"route": alone, "route of something else": other, "revision": loose} {
@@ -52,7 +56,8 @@ func TestStandaloneObjectsAreIgnored(t *testing.T) {
 
 func TestDomainMappingBelongsToItsTarget(t *testing.T) {
 	s := transformed(t, newDomain())
-	if s.service != "cart" || s.part.Name != "domain/cart.example.com" || s.part.Value != (domainValue{URL: "https://cart.example.com"}) {
+	if s.service != "cart" || s.part.Name != "domain/cart.example.com" ||
+		s.part.Value != (domainValue{URL: "https://cart.example.com"}) {
 		t.Errorf("%+v", s)
 	}
 	// One that is not Ready is away, not gone: its URL is known.
@@ -63,7 +68,8 @@ func TestDomainMappingBelongsToItsTarget(t *testing.T) {
 	} {
 		d := newDomain()
 		change(d)
-		if s := transformed(t, d); s.service != "cart" || s.part.Value != (domainValue{URL: "https://cart.example.com", Away: true}) {
+		if s := transformed(t, d); s.service != "cart" ||
+			s.part.Value != (domainValue{URL: "https://cart.example.com", Away: true}) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
@@ -104,7 +110,8 @@ func TestCompose(t *testing.T) {
 		parts[p.Name] = p
 	}
 	s := Compose(parts)
-	if s.UID != "uid-cart" || s.Snapshot.Route == nil || len(s.Snapshot.Revisions) != 1 || !s.Snapshot.Ready || s.Snapshot.Versions[lifecycle.ObjectRoute] != "7" {
+	if s.UID != "uid-cart" || s.Snapshot.Route == nil || len(s.Snapshot.Revisions) != 1 || !s.Snapshot.Ready ||
+		s.Snapshot.Versions[lifecycle.ObjectRoute] != "7" {
 		t.Errorf("got %+v", s)
 	}
 	again := parts[partService]
@@ -133,11 +140,13 @@ func TestHugeObjectsAreTruncated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		route.Status.Traffic = append(route.Status.Traffic, servingv1.TrafficTarget{Tag: fmt.Sprint(i), RevisionName: "cart-00001", URL: u})
+		route.Status.Traffic = append(route.Status.Traffic,
+			servingv1.TrafficTarget{Tag: fmt.Sprint(i), RevisionName: "cart-00001", URL: u})
 	}
 	revision := newRevision()
 	for i := range 400 {
-		revision.Spec.Containers = append(revision.Spec.Containers, corev1.Container{Name: fmt.Sprint(i), Image: strings.Repeat("i", 400)})
+		revision.Spec.Containers = append(revision.Spec.Containers,
+			corev1.Container{Name: fmt.Sprint(i), Image: strings.Repeat("i", 400)})
 	}
 	revision.Annotations = map[string]string{}
 	for _, name := range project.carried {

@@ -60,7 +60,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 func declared(annotations map[string]string) (runtime, wrong string) {
 	s, _, err := v1alpha1.ParseStateful(annotations)
 	if err != nil {
-		return "", kept(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
+		return "", bounded(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
 	}
 	return string(s.Runtime), ""
 }
@@ -90,7 +90,10 @@ func images(o *servingv1.Revision) []lifecycle.Image {
 
 // stamped are the prefixes of annotations that tools or Serving write. They are not part of
 // what the user asked for.
-var stamped = []string{serving.GroupName + "/", "client.knative.dev/", "kubectl.kubernetes.io/", "cdevents.knative-cdevents.dev/"}
+var stamped = []string{
+	serving.GroupName + "/", "client.knative.dev/", "kubectl.kubernetes.io/",
+	"cdevents.knative-cdevents.dev/",
+}
 
 // template hashes what the user asked for.
 func (projector) template(o *servingv1.Revision) (string, error) {

@@ -65,7 +65,10 @@ func routeTrouble(ingress, assigned *apis.Condition) map[lifecycle.Incident]*lif
 		return nil
 	}
 	out := map[lifecycle.Incident]*lifecycle.Trouble{}
-	for kind, c := range map[lifecycle.Incident]*apis.Condition{lifecycle.Outage: ingress, lifecycle.FailedRollout: assigned} {
+	for kind, c := range map[lifecycle.Incident]*apis.Condition{
+		lifecycle.Outage:        ingress,
+		lifecycle.FailedRollout: assigned,
+	} {
 		if t := troubleOf(c); t != nil {
 			out[kind] = t
 		}
@@ -121,7 +124,8 @@ func (p projector) public(to []string, u *apis.URL) []string {
 		return to
 	}
 	host := u.URL().Hostname()
-	if strings.HasSuffix(host, ".svc."+p.clusterDomain) || strings.HasSuffix(host, ".svc") || !strings.Contains(host, ".") {
+	if strings.HasSuffix(host, ".svc."+p.clusterDomain) || strings.HasSuffix(host, ".svc") ||
+		!strings.Contains(host, ".") {
 		return to
 	}
 	return append(to, u.String())

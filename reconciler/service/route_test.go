@@ -37,12 +37,30 @@ func TestSplitIsEffective(t *testing.T) {
 		generation       int64
 		effective, going bool
 	}{
-		"ready":                        {is(corev1.ConditionTrue, "", apis.ConditionReady), is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, true, false},
-		"gradual rollout":              {is(unknown, "RolloutInProgress", apis.ConditionReady), is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 2, true, true},
-		"ingress not configured":       {is(unknown, "IngressNotConfigured", apis.ConditionReady), is(unknown, "IngressNotConfigured", servingv1.RouteConditionIngressReady), 2, false, false},
-		"revision missing":             {is(no, "RevisionMissing", apis.ConditionReady), is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, false, false},
-		"status lags behind":           {is(corev1.ConditionTrue, "", apis.ConditionReady), is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 3, false, false},
-		"gradual rollout, status lags": {is(unknown, "RolloutInProgress", apis.ConditionReady), is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 3, false, false},
+		"ready": {
+			is(corev1.ConditionTrue, "", apis.ConditionReady),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, true, false,
+		},
+		"gradual rollout": {
+			is(unknown, "RolloutInProgress", apis.ConditionReady),
+			is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 2, true, true,
+		},
+		"ingress not configured": {
+			is(unknown, "IngressNotConfigured", apis.ConditionReady),
+			is(unknown, "IngressNotConfigured", servingv1.RouteConditionIngressReady), 2, false, false,
+		},
+		"revision missing": {
+			is(no, "RevisionMissing", apis.ConditionReady),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 2, false, false,
+		},
+		"status lags behind": {
+			is(corev1.ConditionTrue, "", apis.ConditionReady),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady), 3, false, false,
+		},
+		"gradual rollout, status lags": {
+			is(unknown, "RolloutInProgress", apis.ConditionReady),
+			is(unknown, "RolloutInProgress", servingv1.RouteConditionIngressReady), 3, false, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRoute()
@@ -87,7 +105,8 @@ func TestRequestedTrafficIsNotARolloutStep(t *testing.T) {
 	} {
 		r := newRoute()
 		r.Status.Conditions = duckv1.Conditions{
-			is(corev1.ConditionUnknown, reasonRollout, apis.ConditionReady), is(corev1.ConditionUnknown, reasonRollout, servingv1.RouteConditionIngressReady),
+			is(corev1.ConditionUnknown, reasonRollout, apis.ConditionReady),
+			is(corev1.ConditionUnknown, reasonRollout, servingv1.RouteConditionIngressReady),
 		}
 		r.Status.Traffic = c.traffic
 		if v, ok := transformed(t, r).part.Value.(routeValue); !ok || v.Effective != c.effective || v.Rollout != c.effective {
@@ -118,10 +137,12 @@ func TestDomainMappingsAddURLs(t *testing.T) {
 	}
 	urls := Compose(parts).Snapshot.Route.URLs
 	route, ok := parts[partRoute].Value.(routeValue)
-	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] || len(urls) != len(route.URLs)+1 {
+	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] ||
+		len(urls) != len(route.URLs)+1 {
 		t.Errorf("%q", urls)
 	}
-	if got := lifecycle.WithURLs(nil, []string{"https://b", "https://a", "https://b"}); !slices.Equal(got, []string{"https://a", "https://b"}) {
+	if got := lifecycle.WithURLs(nil, []string{"https://b", "https://a", "https://b"}); !slices.Equal(got,
+		[]string{"https://a", "https://b"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -135,15 +156,22 @@ func TestCertificateOfATagIsPending(t *testing.T) {
 		certificate string
 		waits       []string
 	}{
-		"of the tag":          {fmt.Sprint("route-uid-cart-", adler32.Checksum([]byte("canary"))), []string{"https://canary-cart.shop.example.com"}},
-		"of the Service":      {"route-uid-cart", []string{"https://cart.shop.example.com"}},
-		"of an unknown owner": {"wildcard", []string{"https://cart.shop.example.com", "https://canary-cart.shop.example.com"}},
+		"of the tag": {
+			fmt.Sprint("route-uid-cart-", adler32.Checksum([]byte("canary"))),
+			[]string{"https://canary-cart.shop.example.com"},
+		},
+		"of the Service": {"route-uid-cart", []string{"https://cart.shop.example.com"}},
+		"of an unknown owner": {"wildcard", []string{
+			"https://cart.shop.example.com",
+			"https://canary-cart.shop.example.com",
+		}},
 	} {
 		certificate.Message = "Certificate " + c.certificate + " is not ready: Pending"
 		r.Status.URL = mustURL("https://cart.shop.example.com")
 		r.Status.Conditions = duckv1.Conditions{
 			is(corev1.ConditionUnknown, "CertificateNotReady", apis.ConditionReady), certificate,
-			is(corev1.ConditionTrue, "", servingv1.RouteConditionAllTrafficAssigned), is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionAllTrafficAssigned),
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady),
 		}
 		v, ok := transformed(t, r).part.Value.(routeValue)
 		if !ok || !v.Effective || len(v.Trouble) > 0 || !slices.Equal(v.Uncertified, c.waits) {

@@ -31,18 +31,21 @@ func TestRevisionDeclaration(t *testing.T) {
 	if f := facts(t, nil); f.Stateful != "" || f.Misdeclared != "" {
 		t.Errorf("without a declaration: %+v", f)
 	}
-	if f := facts(t, map[string]string{v1alpha1.AnnotationRuntime: "pekko"}); f.Stateful != "pekko" || f.Misdeclared != "" {
+	if f := facts(t, map[string]string{v1alpha1.AnnotationRuntime: "pekko"}); f.Stateful != "pekko" ||
+		f.Misdeclared != "" {
 		t.Errorf("%+v", f)
 	}
 	f := facts(t, map[string]string{v1alpha1.AnnotationRuntime: "erlang", v1alpha1.AnnotationShards: "many"})
-	if f.Stateful != "" || !strings.Contains(f.Misdeclared, "erlang") || !strings.Contains(f.Misdeclared, "; annotation "+v1alpha1.AnnotationShards) {
+	if f.Stateful != "" || !strings.Contains(f.Misdeclared, "erlang") ||
+		!strings.Contains(f.Misdeclared, "; annotation "+v1alpha1.AnnotationShards) {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestDeclaredServices(t *testing.T) {
 	k := &Kind{}
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex})
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex})
 	k.Use([]cache.Indexer{indexer}, nil)
 	put := func(obj any) {
 		t.Helper()

@@ -10,7 +10,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// maxMessage and maxReason are how many bytes of a condition's message and reason are kept. Serving's definitions limit neither.
+// maxMessage and maxReason are how many bytes of a condition's message and reason are kept. Serving's definitions
+// limit neither.
 const (
 	maxMessage = 512
 	maxReason  = 253
@@ -43,8 +44,8 @@ func troubleOf(c *apis.Condition) *lifecycle.Trouble {
 	if c == nil || c.IsTrue() || c.Reason == reasonRollout {
 		return nil
 	}
-	return &lifecycle.Trouble{Reason: kept(c.Reason, maxReason), Message: kept(c.Message, maxMessage)}
+	return &lifecycle.Trouble{Reason: bounded(c.Reason, maxReason), Message: bounded(c.Message, maxMessage)}
 }
 
-// kept is what is kept of a text: no credentials, and no more than the limit.
-func kept(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
+// bounded is what is kept of a text: no credentials, and no more than the limit.
+func bounded(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }

@@ -22,10 +22,15 @@ const maxVerdicts = 16
 // Service has them, from which they are journaled.
 const holdVerdicts = 10 * time.Minute
 
+// Updates takes parts of Services. Watch implements it.
+type Updates interface {
+	Update(service types.NamespacedName, part observer.Part)
+}
+
 // Verdicts makes the verdicts of gates a part of their Services. It is safe for concurrent use.
 type Verdicts struct {
-	saw func(types.NamespacedName, observer.Part)
-	now func() time.Time
+	updates Updates
+	now     func() time.Time
 
 	mu sync.Mutex
 	// serial makes each part newer than the one before it.
@@ -40,9 +45,9 @@ type heldVerdicts struct {
 	last time.Time
 }
 
-// NewVerdicts passes verdicts on to saw, which is Observer.Saw.
-func NewVerdicts(saw func(types.NamespacedName, observer.Part)) *Verdicts {
-	return &Verdicts{saw: saw, now: time.Now, held: map[types.NamespacedName]heldVerdicts{}}
+// NewVerdicts passes verdicts on to updates.
+func NewVerdicts(updates Updates) *Verdicts {
+	return &Verdicts{updates: updates, now: time.Now, held: map[types.NamespacedName]heldVerdicts{}}
 }
 
 // Reached takes the verdict of a run that has ended. It may be called several times for one
@@ -63,7 +68,8 @@ func (v *Verdicts) Reached(key types.NamespacedName, service types.UID, verdict 
 	h.last = now
 	v.held[key] = h
 	v.serial++
-	v.saw(key, observer.Part{
-		Name: lifecycle.ObjectVerdicts, Version: strconv.FormatUint(v.serial, 10), Owner: service, Value: h.all, Volatile: true,
+	v.updates.Update(key, observer.Part{
+		Name: lifecycle.ObjectVerdicts, Version: strconv.FormatUint(v.serial, 10), Owner: service, Value: h.all,
+		Volatile: true,
 	})
 }

@@ -13,11 +13,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
+// updated is called with each part.
+type updated func(observer.Part)
+
+func (f updated) Update(_ types.NamespacedName, p observer.Part) { f(p) }
+
 func TestVerdictsArePartOfTheirService(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	var last observer.Part
-	v := NewVerdicts(func(_ types.NamespacedName, p observer.Part) { last = p })
+	v := NewVerdicts(updated(func(p observer.Part) { last = p }))
 	held := func() []lifecycle.Verdict {
 		all, _ := last.Value.([]lifecycle.Verdict) // nil if there are none
 		return all
@@ -47,7 +52,7 @@ func TestVerdictsArePartOfTheirService(t *testing.T) {
 func TestOldVerdictsAreDropped(t *testing.T) {
 	t.Parallel()
 	now, reported := time.Unix(0, 0), 0
-	v := NewVerdicts(func(types.NamespacedName, observer.Part) { reported++ })
+	v := NewVerdicts(updated(func(observer.Part) { reported++ }))
 	v.now = func() time.Time { return now }
 	for i := range 10_000 {
 		now = now.Add(time.Second)

@@ -95,13 +95,13 @@ func (v *View) Forget() {
 	}
 }
 
-// Targets implements scrape.Plan. It returns queue-proxy of every pod, and the application
+// Targets implements scrape.Discovery. It returns queue-proxy of every pod, and the application
 // too if its template declares a metrics port.
 func (v *View) Targets(ctx context.Context, service types.NamespacedName) []scrape.Target {
 	return targetsOf(v.proven(ctx, v.pods.Of(service)))
 }
 
-// Dying implements scrape.Plan.
+// Dying implements scrape.Discovery.
 func (v *View) Dying(ctx context.Context, service types.NamespacedName) []scrape.Target {
 	return targetsOf(v.proven(ctx, v.pods.Dying(service)))
 }

@@ -103,13 +103,13 @@ func (v *View) cluster(service types.NamespacedName) map[string]lifecycle.Cluste
 
 var _ scrape.Watched = (*View)(nil)
 
-// Ready implements scrape.Plan.
+// Ready implements scrape.Discovery.
 func (v *View) Ready() bool {
 	services := v.watched()
 	return services != nil && services.Active() && v.pods.Synced()
 }
 
-// Services implements scrape.Plan.
+// Services implements scrape.Discovery.
 func (v *View) Services() []types.NamespacedName {
 	if services := v.watched(); services != nil {
 		return services.Keys()

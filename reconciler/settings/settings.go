@@ -171,7 +171,8 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 	)
 	for _, key := range []string{"cluster-uri", "environment-id", "environment-source"} {
 		if n := len(c.Data[key]); n > maxText {
-			errs = append(errs, fmt.Errorf("%s has %d bytes; it must not have more than %d, because it is part of every event", key, n, maxText))
+			errs = append(errs, fmt.Errorf("%s has %d bytes; it must not have more than %d, because it is part of every event",
+				key, n, maxText))
 		}
 	}
 	if strings.TrimSpace(s.Environment.ID) == "" {
@@ -191,7 +192,8 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 func Check(c *corev1.ConfigMap) (Settings, error) {
 	s, err := FromConfigMap(Default("a-cluster"), c)
 	if keys := unknown(c); len(keys) > 0 {
-		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %q are not settings; key _example shows all settings", c.Namespace, c.Name, keys))
+		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %q are not settings; key _example shows all settings",
+			c.Namespace, c.Name, keys))
 	}
 	return s, err
 }
@@ -218,7 +220,8 @@ func absolute(data map[string]string, key string, into *string) error {
 	u, err := url.Parse(value)
 	// A URI that CloudEvents cannot carry would make every event invalid.
 	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
-		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key, text.WithoutCredentials(value))
+		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key,
+			text.WithoutCredentials(value))
 	}
 	if text.WithoutCredentials(value) != value {
 		return fmt.Errorf("%s contains credentials; remove them, because it is part of every event", key)
@@ -281,7 +284,8 @@ func kinds(data map[string]string, into *[]schema.GroupKind) error {
 			continue
 		}
 		if len(name) > maxHost || !kindName.MatchString(name) {
-			return fmt.Errorf("%s names %q; it must list kinds with their groups, such as Cluster.cluster.x-k8s.io", EnvironmentKindsKey, name)
+			return fmt.Errorf("%s names %q; it must list kinds with their groups, such as Cluster.cluster.x-k8s.io",
+				EnvironmentKindsKey, name)
 		}
 		names = append(names, name)
 	}

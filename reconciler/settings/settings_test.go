@@ -32,7 +32,10 @@ func TestSettings(t *testing.T) {
 	}{
 		{"nothing", nil, func(*Settings) {}},
 		{"only the example", map[string]string{"_example": "cluster-uri: x"}, func(*Settings) {}},
-		{"empty values", map[string]string{"cluster-uri": " ", "environment-source": "", "environment-id": "", "sink-hosts": " "}, func(*Settings) {}},
+		{"empty values", map[string]string{
+			"cluster-uri": " ", "environment-source": "", "environment-id": "",
+			"sink-hosts": " ",
+		}, func(*Settings) {}},
 		{"everything", map[string]string{
 			"cluster-uri": "https://eu-1.example", "environment-id": "production", "environment-source": "https://env.example",
 			"rollback-traffic": "false", "rollback-template": "false", "rollback-withdrawn": "false",
@@ -47,13 +50,21 @@ func TestSettings(t *testing.T) {
 		}},
 		{"kinds of environments", map[string]string{
 			"environment-kinds":                 " Cluster.cluster.x-k8s.io, XFleet.platform.example.com,Cluster.cluster.x-k8s.io,",
-			"incident-environment-outage-after": "20s", "incident-environment-degraded-after": "0s", "incident-environment-not-created-after": "1h", "environment-deleted-within": "10m",
+			"incident-environment-outage-after": "20s", "incident-environment-degraded-after": "0s",
+			"incident-environment-not-created-after": "1h", "environment-deleted-within": "10m",
 		}, func(s *Settings) {
-			s.EnvironmentKinds = []schema.GroupKind{{Group: "cluster.x-k8s.io", Kind: "Cluster"}, {Group: "platform.example.com", Kind: "XFleet"}}
+			s.EnvironmentKinds = []schema.GroupKind{
+				{Group: "cluster.x-k8s.io", Kind: "Cluster"},
+				{Group: "platform.example.com", Kind: "XFleet"},
+			}
 			s.EnvironmentOutageAfter, s.EnvironmentDegradedAfter = 20*time.Second, 0
 			s.EnvironmentNotCreatedAfter, s.EnvironmentDeletedWithin = time.Hour, 10*time.Minute
 		}},
-		{"no kinds of environments", map[string]string{"environment-kinds": ""}, func(s *Settings) { s.EnvironmentKinds = nil }},
+		{
+			"no kinds of environments",
+			map[string]string{"environment-kinds": ""},
+			func(s *Settings) { s.EnvironmentKinds = nil },
+		},
 		{"a URN as cluster URI", map[string]string{"cluster-uri": "urn:example:cluster"}, func(s *Settings) {
 			s.ClusterURI = "urn:example:cluster"
 		}},
@@ -85,19 +96,24 @@ func TestInvalidValuesAreRefusedByKey(t *testing.T) {
 		"sink-hosts":           "https://hooks.example.com",
 	} {
 		_, err := read(map[string]string{key: value, "environment-id": "x"})
-		if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "knative-cdevents/config-cdevents") {
+		if err == nil || !strings.Contains(err.Error(), key) ||
+			!strings.Contains(err.Error(), "knative-cdevents/config-cdevents") {
 			t.Errorf("%s=%q: %v", key, value, err)
 		}
 	}
 	// CloudEvents cannot carry these URIs, so no event could be sent.
-	for _, uri := range []string{`https://a"b/`, "https://ü.example", "https://a.example/{x}", "HTTPS://a.example", "https://a.example/%zz"} {
+	for _, uri := range []string{
+		`https://a"b/`, "https://ü.example", "https://a.example/{x}", "HTTPS://a.example",
+		"https://a.example/%zz",
+	} {
 		for _, key := range []string{"cluster-uri", "environment-source"} {
 			if _, err := read(map[string]string{key: uri, "environment-id": "x"}); err == nil {
 				t.Errorf("%s=%q was accepted", key, uri)
 			}
 		}
 	}
-	if _, err := read(map[string]string{"environment-id": strings.Repeat("p", 70_000)}); err == nil || !strings.Contains(err.Error(), "environment-id has 70000 bytes") {
+	if _, err := read(map[string]string{"environment-id": strings.Repeat("p", 70_000)}); err == nil ||
+		!strings.Contains(err.Error(), "environment-id has 70000 bytes") {
 		t.Errorf("an id that is too long: %v", err)
 	}
 	if _, err := read(map[string]string{"sink-hosts": ","}); err == nil {
@@ -107,14 +123,18 @@ func TestInvalidValuesAreRefusedByKey(t *testing.T) {
 		t.Error("an environment without an id was accepted")
 	}
 	_, err := read(map[string]string{"cluster-uri": "x", "stabilization-window": "2h"})
-	if err == nil || !strings.Contains(err.Error(), "cluster-uri") || !strings.Contains(err.Error(), "stabilization-window") {
+	if err == nil || !strings.Contains(err.Error(), "cluster-uri") ||
+		!strings.Contains(err.Error(), "stabilization-window") {
 		t.Errorf("the error does not name both keys: %v", err)
 	}
 }
 
 func TestUnknownKeysAreReported(t *testing.T) {
 	t.Parallel()
-	data := map[string]string{"shift-min-interval": "10s", "_example": "", "cluster-url": "https://eu-1.example", "environment-id": "x"}
+	data := map[string]string{
+		"shift-min-interval": "10s", "_example": "", "cluster-url": "https://eu-1.example",
+		"environment-id": "x",
+	}
 	if got := unknown(&corev1.ConfigMap{Data: data}); !slices.Equal(got, []string{"cluster-url", "shift-min-interval"}) {
 		t.Errorf("%q", got)
 	}

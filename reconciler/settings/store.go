@@ -11,11 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Store holds the settings in effect.
@@ -64,6 +69,21 @@ func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watc
 
 // Current returns the settings in effect.
 func (s *Store) Current() Settings { return *s.current.Load() }
+
+// Rules are those that decide about transitions.
+func (s *Store) Rules() lifecycle.Rules { return s.Current().Rules() }
+
+// EnvironmentKinds are the kinds whose objects are environments.
+func (s *Store) EnvironmentKinds() []schema.GroupKind { return s.Current().EnvironmentKinds }
+
+// Environment is that of events where neither their namespace nor the source names one.
+func (s *Store) Environment() v1alpha1.Environment { return s.Current().Environment }
+
+// SinkHosts are the hosts that sources may send to; any host if the list is empty.
+func (s *Store) SinkHosts() hosts.List { return s.Current().SinkHosts }
+
+// ClusterURI is the source of the cluster's events.
+func (s *Store) ClusterURI() string { return s.Current().ClusterURI }
 
 func (s *Store) read(c *corev1.ConfigMap) (Settings, error) {
 	if keys := unknown(c); len(keys) > 0 {

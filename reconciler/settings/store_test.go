@@ -63,7 +63,8 @@ func TestLastValidSettingsStayInEffect(t *testing.T) {
 
 func TestConfigMapMayBeAbsent(t *testing.T) {
 	t.Parallel()
-	s, err := newStore(t.Context(), fake.NewClientset(cluster()), &configmap.ManualWatcher{Namespace: system.Namespace()}, func() {})
+	s, err := newStore(t.Context(), fake.NewClientset(cluster()), &configmap.ManualWatcher{Namespace: system.Namespace()},
+		func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,8 @@ func TestNewStoreFails(t *testing.T) {
 		"without a cluster's UID":       fake.NewClientset(),
 		"when the ConfigMap is refused": refusing,
 	} {
-		if _, err := newStore(t.Context(), kube, &configmap.ManualWatcher{Namespace: system.Namespace()}, func() {}); err == nil {
+		if _, err := newStore(t.Context(), kube, &configmap.ManualWatcher{Namespace: system.Namespace()},
+			func() {}); err == nil {
 			t.Errorf("NewStore succeeded %s", name)
 		}
 	}

@@ -30,6 +30,15 @@ var (
 	machines  = schema.GroupVersionKind{Group: "nop.example.com", Version: "v1", Kind: "Machine"}
 )
 
+// platformSettings are platformRules, and no kinds.
+type platformSettings struct{}
+
+// Rules implements observer.Settings.
+func (platformSettings) Rules() lifecycle.Rules { return platformRules() }
+
+// EnvironmentKinds implements environment.Settings.
+func (platformSettings) EnvironmentKinds() []schema.GroupKind { return nil }
+
 // platformRules have limits that fit into a history.
 func platformRules() lifecycle.Rules {
 	rules := lifecycle.DefaultRules
@@ -191,7 +200,8 @@ func (p *process) startEnvironments() {
 	e := &environments{p: p, cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), queue: map[types.NamespacedName]bool{}}
 	now := func() time.Time { return p.w.cluster.now.Add(p.skew) }
 	e.kind = environment.NewKind(environment.Options{
-		Metadata: metadataAPI{w: p.w}, Dynamic: dynamicAPI{w: p.w}, Discovery: discoveryAPI{}, Rules: platformRules, Now: now,
+		Shared:  observer.Shared{Options: observer.Options{Now: now}, Metadata: metadataAPI{w: p.w}},
+		Dynamic: dynamicAPI{w: p.w}, Discovery: discoveryAPI{}, Settings: platformSettings{},
 	}, platforms.GroupKind(), environment.Target{Resource: resourceOf(platforms), Namespaced: true, Composite: true})
 	e.kind.Use(e.cache)
 	e.ob = observer.New(observer.Options{

@@ -204,9 +204,9 @@ func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
 func (p *process) refresh(o *v1alpha1.CDEventSubject) {
 	switch key := ledger.KeyOf(o.Spec); key.Group {
 	case platforms.Group:
-		p.environments.ob.Ledgered(key)
+		p.environments.ob.Notify(key)
 	default:
-		p.ob.Ledgered(key)
+		p.ob.Notify(key)
 	}
 }
 

@@ -93,7 +93,7 @@ func (p *process) startObserver() {
 		Since: func(ctx context.Context) (time.Time, error) { return w.baselines().Since(ctx, "services") },
 	})
 	p.ob.Bind(p)
-	p.verdicts = kind.NewVerdicts(p.ob.Saw)
+	p.verdicts = kind.NewVerdicts(p.ob)
 }
 
 // list fills the caches. Each informer may lag behind by a different number of changes.

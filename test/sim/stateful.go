@@ -85,7 +85,7 @@ func (p *process) tell() {
 	}
 	l := p.looks[0]
 	p.looks = p.looks[1:]
-	p.ob.Saw(l.key, observer.Part{
+	p.ob.Update(l.key, observer.Part{
 		Name: lifecycle.ObjectCluster, Version: p.w.store.NextVersion(), Value: &l.view, Owner: l.uid, Volatile: true,
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 const (
@@ -164,8 +165,8 @@ func (s *scene) change() {
 
 // follow makes a plan as the controller does, and moves shards as it says.
 func (s *scene) follow() error {
-	in := placement.Input{Shares: []placement.Share{
-		{Revision: names[baseline], Percent: int(100 - s.percent)}, {Revision: names[canary], Percent: int(s.percent)},
+	in := placement.Input{Shares: []lifecycle.Share{
+		{Revision: names[baseline], Percent: 100 - s.percent}, {Revision: names[canary], Percent: s.percent},
 	}}
 	s.plan = &v1alpha1.ShardPlacementStatus{Mode: v1alpha1.PlacementEnforce}
 	index, pods := map[string]int32{}, map[string]*pod{}
@@ -180,7 +181,7 @@ func (s *scene) follow() error {
 		in.Owners = append(in.Owners, string(owner.uid))
 		in.Load = append(in.Load, loads[attribution.ShardKey{Entity: entity, Shard: strconv.Itoa(shard)}])
 	}
-	plan, err := placement.New(in)
+	plan, err := placement.Assign(in)
 	if err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}

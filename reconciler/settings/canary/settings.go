@@ -124,7 +124,8 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 	}
 	if s.Limits.Timeout >= s.Interval {
 		if c.Data[timeoutKey] != "" {
-			errs = append(errs, fmt.Errorf("%s is %s; it must be less than %s, which is %s", timeoutKey, s.Limits.Timeout, intervalKey, s.Interval))
+			errs = append(errs, fmt.Errorf("%s is %s; it must be less than %s, which is %s", timeoutKey, s.Limits.Timeout,
+				intervalKey, s.Interval))
 		}
 		s.Limits.Timeout = s.Interval / 2
 	}
@@ -136,7 +137,10 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 		case isMapping:
 			texts[name] = text
 		case strings.HasPrefix(key, queryPrefix):
-		case !slices.Contains([]string{intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, configmap.ExampleKey}, key):
+		case !slices.Contains([]string{
+			intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey,
+			configmap.ExampleKey,
+		}, key):
 			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s, %s, %s<name> and %s<name>",
 				key, intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, mappingPrefix, queryPrefix))
 		}
@@ -171,11 +175,13 @@ func (s *Settings) readQueries(data map[string]string) error {
 	}
 	if given {
 		u, err := url.Parse(strings.TrimSpace(text))
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+			u.Fragment != "" {
 			return errors.Join(append(errs, fmt.Errorf("%s is %q; it must be the address of your Prometheus, such as http://prometheus.monitoring.svc:9090, without user, query and fragment", prometheusKey, text))...)
 		}
 		if _, err := hosts.Of(u.Hostname()); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("%s is %q, which cannot be used: the host %w", prometheusKey, text, err))...)
+			return errors.Join(append(errs, fmt.Errorf("%s is %q, which cannot be used: the host %w", prometheusKey, text,
+				err))...)
 		}
 		s.Prometheus = u
 	}
@@ -256,5 +262,9 @@ func (s *Store) changed(c *corev1.ConfigMap) {
 		return
 	}
 	s.current.Store(&next)
-	s.logger.Infof("Pods are scraped every %s, by %d mappings beside the neutral contract", next.Interval, len(next.Mappings))
+	s.logger.Infof("Pods are scraped every %s, by %d mappings beside the neutral contract", next.Interval,
+		len(next.Mappings))
 }
+
+// Scraping returns the settings in effect for the scrape runner.
+func (s *Store) Scraping() scrape.Settings { return s.Current().Scraping() }

@@ -27,7 +27,8 @@ func configMap(data map[string]string) *corev1.ConfigMap {
 func TestFromConfigMap(t *testing.T) {
 	t.Parallel()
 	s, err := FromConfigMap(configMap(map[string]string{
-		"scrape-interval": "30s", "scrape-timeout": "10s", "scrape-body-limit": "1Mi", "scrape-series-limit": "500", "mapping.a": good, "_example": "x",
+		"scrape-interval": "30s", "scrape-timeout": "10s", "scrape-body-limit": "1Mi", "scrape-series-limit": "500",
+		"mapping.a": good, "_example": "x",
 		"prometheus-url": "https://p/prefix", "query.q": checkout,
 	}))
 	if err != nil {
@@ -46,7 +47,8 @@ func TestFromConfigMap(t *testing.T) {
 		t.Errorf("akka is read by %v", got)
 	}
 	// A short interval shortens the time-out too.
-	if s, err := FromConfigMap(configMap(map[string]string{"scrape-interval": "2s"})); err != nil || s.Limits.Timeout != time.Second {
+	if s, err := FromConfigMap(configMap(map[string]string{"scrape-interval": "2s"})); err != nil ||
+		s.Limits.Timeout != time.Second {
 		t.Errorf("%v, %v", s.Limits, err)
 	}
 }
@@ -57,19 +59,43 @@ func TestInvalidSettings(t *testing.T) {
 		data map[string]string
 		says []string
 	}{
-		"no duration":              {map[string]string{"scrape-interval": "often"}, []string{"scrape-interval", "15s"}},
-		"too often":                {map[string]string{"scrape-interval": "1ms"}, []string{"scrape-interval is 1ms", "between 1s and 5m"}},
-		"longer than the interval": {map[string]string{"scrape-timeout": "15s"}, []string{"scrape-timeout is 15s", "less than scrape-interval"}},
-		"no size":                  {map[string]string{"scrape-body-limit": "big"}, []string{`"big"`, "4Mi"}},
-		"no number":                {map[string]string{"scrape-series-limit": "5"}, []string{`"5"`, "between 100"}},
-		"a typo":                   {map[string]string{"scrape-intervall": "15s"}, []string{"scrape-intervall", "mapping.<name>"}},
-		"a query without address":  {map[string]string{"query.q": checkout}, []string{"prometheus-url is missing", "such as http://"}},
-		"no address":               {map[string]string{"prometheus-url": "prometheus:9090"}, []string{`prometheus-url is "prometheus:9090"`, "without user"}},
-		"a password":               {map[string]string{"prometheus-url": "http://a:b@c"}, []string{"without user"}},
-		"an address with a zone":   {map[string]string{"prometheus-url": "https://[::1%25.example.com]"}, []string{"prometheus-url is", "with a zone"}},
-		"a host that is not ASCII": {map[string]string{"prometheus-url": "https://prömetheus.example"}, []string{"not ASCII", "xn--"}},
-		"a wrong query":            {map[string]string{"prometheus-url": "http://p", "query.q": "total: 1\nbad: rate(x)"}, []string{"query.q: total: ", "revision={{revision}}", "query.q: bad: it is not valid PromQL"}},
-		"a wrong mapping":          {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
+		"no duration": {map[string]string{"scrape-interval": "often"}, []string{"scrape-interval", "15s"}},
+		"too often": {
+			map[string]string{"scrape-interval": "1ms"},
+			[]string{"scrape-interval is 1ms", "between 1s and 5m"},
+		},
+		"longer than the interval": {
+			map[string]string{"scrape-timeout": "15s"},
+			[]string{"scrape-timeout is 15s", "less than scrape-interval"},
+		},
+		"no size":   {map[string]string{"scrape-body-limit": "big"}, []string{`"big"`, "4Mi"}},
+		"no number": {map[string]string{"scrape-series-limit": "5"}, []string{`"5"`, "between 100"}},
+		"a typo": {
+			map[string]string{"scrape-intervall": "15s"},
+			[]string{"scrape-intervall", "mapping.<name>"},
+		},
+		"a query without address": {
+			map[string]string{"query.q": checkout},
+			[]string{"prometheus-url is missing", "such as http://"},
+		},
+		"no address": {
+			map[string]string{"prometheus-url": "prometheus:9090"},
+			[]string{`prometheus-url is "prometheus:9090"`, "without user"},
+		},
+		"a password": {map[string]string{"prometheus-url": "http://a:b@c"}, []string{"without user"}},
+		"an address with a zone": {
+			map[string]string{"prometheus-url": "https://[::1%25.example.com]"},
+			[]string{"prometheus-url is", "with a zone"},
+		},
+		"a host that is not ASCII": {
+			map[string]string{"prometheus-url": "https://prömetheus.example"},
+			[]string{"not ASCII", "xn--"},
+		},
+		"a wrong query": {
+			map[string]string{"prometheus-url": "http://p", "query.q": "total: 1\nbad: rate(x)"},
+			[]string{"query.q: total: ", "revision={{revision}}", "query.q: bad: it is not valid PromQL"},
+		},
+		"a wrong mapping": {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
 	} {
 		_, err := FromConfigMap(configMap(c.data))
 		if err == nil {

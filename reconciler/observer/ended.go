@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observer
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+)
+
+// journalEnds journals the end of every object of this name that has another UID than the present
+// one. It asks the API server first: a cache that lags must not end an object that is there.
+func (f *fold) journalEnds(present types.UID, at time.Time) (endings, error) {
+	var b endings
+	for _, entry := range f.entries() {
+		if entry.Spec.UID == present || entry.Status.Removed {
+			continue
+		}
+		live, err := f.o.Kind.Live(f.ctx, f.key)
+		if err != nil {
+			return b, fmt.Errorf("asking the API server whether %s is gone: %w", f.key, err)
+		}
+		if live == entry.Spec.UID {
+			// The cache lags. The missing states will arrive as updates.
+			f.lagging, b.replaced = true, !f.journaled(present)
+			continue
+		}
+		err = f.o.Ledger.Journal(f.ctx, entry.Spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			if current == nil {
+				return nil, nil //nolint:nilnil // another leader has done it
+			}
+			memory, err := f.memory(current)
+			if err != nil {
+				return nil, err
+			}
+			r, err := memory.End(f.ctx, at)
+			if err != nil {
+				return nil, fmt.Errorf("deciding what its end means: %w", err)
+			}
+			if r.Wait {
+				f.waiting[entry.Spec.UID], b.wait = r.Memory.Waits(), true
+				f.recheck = r.Wake
+				return nil, nil //nolint:nilnil // something else must be gone first
+			}
+			return r.change(), nil
+		})
+		if err != nil {
+			return b, fmt.Errorf("journaling that %s (UID %s) is gone: %w", f.key, entry.Spec.UID, err)
+		}
+	}
+	return b, nil
+}
+
+// endings is what journalEnds found out about the object that a step shows.
+type endings struct {
+	// wait says that the end of an object that had its name must wait, and it must wait with it.
+	wait bool
+	// replaced says that it is gone without anything told of it, and that events tell already of the object that has its
+	// name now. Its events would come after those, and look like events of that one.
+	replaced bool
+}
+
+// journaled reports whether the ledger has an entry of an object.
+func (f *fold) journaled(uid types.UID) bool {
+	return uid == "" || slices.ContainsFunc(f.entries(),
+		func(e *v1alpha1.CDEventSubject) bool { return e.Spec.UID == uid })
+}

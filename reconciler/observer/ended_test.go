@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// leader starts an observer that leads, from what the ledger has. The API server says that live is the present
+// object. The function reconciles the object once.
+func leader(t *testing.T, entries *store.Store, live types.UID) (o *Observer, fold func()) {
+	t.Helper()
+	router := &asked{}
+	l, kind := ledger.New(entries, router, router), &plain{live: live, created: time.Unix(0, 0)}
+	for _, o := range entries.All() {
+		l.Observe(o)
+	}
+	o = New(Options{
+		Kind: kind, Ledger: l, Now: time.Now,
+		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
+	})
+	o.Bind(kind)
+	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		t.Fatal(err)
+	}
+	o.Start()
+	return o, func() {
+		t.Helper()
+		err := o.Reconcile(t.Context(), cart.String())
+		if again, _ := controller.IsRequeueKey(err); err != nil && !again {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A former leader that does not know yet that it lost the lead still has an unsaved memory of
+// an object. It must not bring the object back after the next leader announced its removal.
+func TestRemovedObjectStaysRemoved(t *testing.T) {
+	entries := store.New()
+	old, fold := leader(t, entries, "uid-x")
+	see := func(version string, s lifecycle.Snapshot) {
+		old.Update(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+		fold()
+	}
+	see("1", lifecycle.Snapshot{})
+	see("2", lifecycle.Snapshot{Generation: 2}) // not saved
+	if len(old.tracks[cart].unsaved) != 1 {
+		t.Fatal("the memory was saved")
+	}
+	_, journalEnds := leader(t, entries, "")
+	journalEnds()
+	see("3", lifecycle.Snapshot{
+		Ready: true, Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", Ready: true}},
+		Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 100}}},
+	})
+	for _, o := range entries.All() {
+		if !o.Status.Removed {
+			t.Error("the former leader brought a removed object back")
+		}
+	}
+}
+
+// A list from a cache that lags shows an object that was replaced before anything was told of it. Events tell already
+// of the object that has its name now, so nothing is told of it any more.
+func TestNothingIsToldOfAnObjectAfterTheOneThatReplacedIt(t *testing.T) {
+	entries := store.New()
+	first, fold := leader(t, entries, "new")
+	first.Update(cart, Part{Name: "service", Version: "5", Root: true, Owner: "new", Value: lifecycle.Snapshot{}})
+	fold()
+	second, fold := leader(t, entries, "new")
+	for _, p := range []Part{
+		{Version: "3", Owner: "old", Value: lifecycle.Snapshot{}},
+		{Version: "4", Owner: "old"},
+		{Version: "5", Owner: "new", Value: lifecycle.Snapshot{}},
+		{Version: "6", Owner: "new", Value: lifecycle.Snapshot{Generation: 2}},
+	} {
+		p.Name, p.Root = "service", true
+		second.Update(cart, p)
+		fold()
+	}
+	for _, o := range entries.All() {
+		if o.Spec.UID != "new" || o.Status.Removed {
+			t.Errorf("journaled %s, removed: %v", o.Spec.UID, o.Status.Removed)
+		}
+	}
+	if n := len(entries.All()); n != 1 {
+		t.Errorf("the ledger has %d entries, want that of the object that is there", n)
+	}
+}
