@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 // deliver wires the ledger, and the delivery that sends from it.
@@ -51,8 +52,8 @@ func (e *emitting) sends(key types.NamespacedName) bool { return e.known.Load() 
 // journal makes the router and the ledger, which reports what it cannot route.
 func (e *emitting) journal(ctx context.Context) {
 	logger := logging.FromContext(ctx)
-	e.filters = delivery.NewFilters()
-	e.router = &delivery.Router{
+	e.filters = route.NewFilters()
+	e.router = &route.Router{
 		Sources:         e.sourcesOf,
 		Source:          e.sourceByUID,
 		Namespace:       func(name string) (map[string]string, bool, error) { return e.labels.of(ctx, name) },

@@ -27,6 +27,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/emitter/trace"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
@@ -57,8 +58,8 @@ type emitting struct {
 	tracer    *trace.Tracer // nil if nothing is traced
 	ledger    *ledger.Ledger
 	baselines ledger.Baselines
-	filters   *delivery.Filters
-	router    *delivery.Router
+	filters   *route.Filters
+	router    *route.Router
 	keeper    *credentials.Keeper
 	delivery  *delivery.Delivery
 

@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -65,8 +66,8 @@ func following(t *testing.T) (e *emitting, s *store.Store, queue *enqueued) {
 		t.Fatal(err)
 	}
 	e.sources = client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)
-	e.filters = delivery.NewFilters()
-	e.router = &delivery.Router{
+	e.filters = route.NewFilters()
+	e.router = &route.Router{
 		Sources: e.sourcesOf, Source: e.sourceByUID, Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil }, SystemNamespace: "knative-cdevents",
 		Cluster: func() string { return "https://cluster" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 	}
@@ -100,13 +101,13 @@ func TestFreedPlaceReconciles(t *testing.T) {
 		replay    v1alpha1.Replay
 		want      bool
 	}{
-		"an older source is deleted":    {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayCurrent, true},
-		"no replay":                     {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayNone, false},
-		"below the limit":               {"shop", delivery.MaxSources - 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
-		"still above the limit":         {"shop", delivery.MaxSources + 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
-		"deleted in another namespace":  {"shop", delivery.MaxSources, aged("other", 5), v1alpha1.ReplayCurrent, false},
-		"the source itself is deleted":  {"shop", delivery.MaxSources, surplus, v1alpha1.ReplayCurrent, false},
-		"system namespace has no limit": {"knative-cdevents", delivery.MaxSources, aged("knative-cdevents", 5), v1alpha1.ReplayCurrent, false},
+		"an older source is deleted":    {"shop", route.MaxSources, aged("shop", 5), v1alpha1.ReplayCurrent, true},
+		"no replay":                     {"shop", route.MaxSources, aged("shop", 5), v1alpha1.ReplayNone, false},
+		"below the limit":               {"shop", route.MaxSources - 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
+		"still above the limit":         {"shop", route.MaxSources + 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
+		"deleted in another namespace":  {"shop", route.MaxSources, aged("other", 5), v1alpha1.ReplayCurrent, false},
+		"the source itself is deleted":  {"shop", route.MaxSources, surplus, v1alpha1.ReplayCurrent, false},
+		"system namespace has no limit": {"knative-cdevents", route.MaxSources, aged("knative-cdevents", 5), v1alpha1.ReplayCurrent, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

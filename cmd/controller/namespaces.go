@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -69,7 +69,7 @@ func (*namespaceLabels) changes(report func(namespace string)) cache.ResourceEve
 
 // remembered bounds the labels of a namespace. It always keeps the one that events show.
 func remembered(labels map[string]string) map[string]string {
-	return lifecycle.BoundLabels(labels, delivery.EnvironmentLabel)
+	return lifecycle.BoundLabels(labels, route.EnvironmentLabel)
 }
 
 // labelsOnly reduces a namespace to its labels.

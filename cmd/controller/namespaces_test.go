@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
@@ -97,7 +97,7 @@ func TestRelabelledNamespaceReconcilesItsServices(t *testing.T) {
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: ledger.New(nil, nil, nil)})
 	ob.Bind(queue)
 	e := &emitting{process: newProcess(t.Context(), nil, nil), sources: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.CDEventSource{}, 0, cache.Indexers{})}
-	e.router = &delivery.Router{SystemNamespace: "knative-cdevents"}
+	e.router = &route.Router{SystemNamespace: "knative-cdevents"}
 	e.services.Store(&service.Watch{Observer: ob})
 	h := (&namespaceLabels{}).changes(e.relabelled)
 	relabel := func(replay v1alpha1.Replay, selector *metav1.LabelSelector) int {
@@ -122,7 +122,7 @@ func TestRelabelledNamespaceReconcilesItsServices(t *testing.T) {
 // The labels of a namespace are stored with each of its Services.
 func TestNamespaceLabelsAreBounded(t *testing.T) {
 	t.Parallel()
-	all := map[string]string{delivery.EnvironmentLabel: "prod"}
+	all := map[string]string{route.EnvironmentLabel: "prod"}
 	for i := range 1900 {
 		all[fmt.Sprintf("%s%05d", strings.Repeat("a", 312), i)] = strings.Repeat("v", 63)
 	}
@@ -139,8 +139,8 @@ func TestNamespaceLabelsAreBounded(t *testing.T) {
 		for k, v := range labels {
 			size += len(k) + len(v)
 		}
-		if size > 64<<10 || size < 60<<10 || labels[delivery.EnvironmentLabel] != "prod" {
-			t.Errorf("%d bytes of labels, the environment is %q", size, labels[delivery.EnvironmentLabel])
+		if size > 64<<10 || size < 60<<10 || labels[route.EnvironmentLabel] != "prod" {
+			t.Errorf("%d bytes of labels, the environment is %q", size, labels[route.EnvironmentLabel])
 		}
 	}
 	labels, _, err := n.of(context.Background(), "many")

@@ -22,7 +22,7 @@ import (
 	"knative.dev/pkg/configmap"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
@@ -122,7 +122,7 @@ func TestSourceLimit(t *testing.T) {
 	kinds := runtime.NewScheme()
 	metav1.AddMetaToScheme(kinds) //nolint:errcheck,gosec // as client-go's own tests do
 	var existing []runtime.Object
-	for i := range delivery.MaxSources {
+	for i := range route.MaxSources {
 		existing = append(existing, &metav1.PartialObjectMetadata{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CDEventSource"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("all-", i)},
@@ -169,7 +169,7 @@ func TestBudgetOfANamespace(t *testing.T) {
 	}
 	same := func(*admitted) {}
 	var err *apis.FieldError
-	for range 2 * delivery.MaxSources {
+	for range 2 * route.MaxSources {
 		if err = of(same).Validate(apis.WithinCreate(context.Background())); err != nil {
 			break
 		}

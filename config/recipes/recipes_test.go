@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -248,7 +248,7 @@ func TestChat(t *testing.T) {
 // The chat is told what went wrong, and what gates say, by both versions of the specification.
 func TestChatIsToldFewEvents(t *testing.T) {
 	t.Parallel()
-	filter, err := delivery.Compile(sourceOf(t, "chat.yaml").Spec.Filters)
+	filter, err := route.Compile(sourceOf(t, "chat.yaml").Spec.Filters)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,6 @@ type Ledger interface {
 	Abandon(source types.UID, leads func(types.NamespacedName) bool)
 }
 
-// Renderer renders a journaled transition as an event, always with the same bytes.
-type Renderer func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (cdevents.Rendered, error)
-
 // Metrics counts what is tried.
 type Metrics interface {
 	// Attempt counts an attempt; class is 2xx, 4xx, …, or "none" without an answer.
@@ -48,7 +45,7 @@ type Metrics interface {
 type Options struct {
 	Ledger     Ledger
 	Transports Transports
-	Render     Renderer
+	Render     cdevents.Renderer
 	// Passes applies a source's filters to an event to which they could not be applied
 	// when it was journaled.
 	Passes  func(*v1alpha1.CDEventSource, event.Event) (bool, error)

@@ -21,6 +21,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
@@ -47,14 +48,14 @@ var accepted = sender.Outcome{Class: sender.Acknowledged, Status: 202}
 func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	t.Helper()
 	s := &stage{store: store.New(), answers: map[string]func() sender.Outcome{}, dropped: map[string]int64{}, leads: true}
-	filters := NewFilters()
-	router := (&Router{
+	filters := route.NewFilters()
+	router := knows(&route.Router{
 		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
 		Passes:      filters.Passes,
-	}).knows(func() []*v1alpha1.CDEventSource { return sources })
+	}, func() []*v1alpha1.CDEventSource { return sources })
 	s.ledger = ledger.New(s.store, router, s)
 	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	ctx, cancel := context.WithCancel(context.Background())

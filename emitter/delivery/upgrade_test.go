@@ -30,6 +30,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -100,7 +101,7 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 	ctx, cancel := context.WithCancel(context.Background())
 	said := &transcript{}
 	s := &stage{store: subjects, cancel: cancel}
-	s.ledger = ledger.New(subjects, &Router{}, said)
+	s.ledger = ledger.New(subjects, &route.Router{}, said)
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{Allowed: loopback}, credentials.NewKeeper(fake.NewClientset()))),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,

@@ -11,7 +11,7 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 // expressions returns a change that gives a source so many expressions of the largest length, which
@@ -31,10 +31,10 @@ func TestBudgetOfANamespace(t *testing.T) {
 	b := NewBudget(systemNamespace)
 	b.now = func() time.Time { return now }
 	largest, plain := newSource(expressions(4)), newSource()
-	if size := delivery.ExpressionSize(largest.Spec.Filters); size != delivery.MaxExpressions {
+	if size := route.ExpressionSize(largest.Spec.Filters); size != route.MaxExpressions {
 		t.Fatalf("the largest source has %d bytes of expressions", size)
 	}
-	for i := range delivery.MaxSources {
+	for i := range route.MaxSources {
 		if err := b.Spend(largest); err != nil {
 			t.Fatalf("source %d: %v", i, err)
 		}

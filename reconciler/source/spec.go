@@ -13,8 +13,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 // checkNamespaceSelector: permission to write a source in one namespace must not let
@@ -34,7 +34,7 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 		field    string
 		selector *metav1.LabelSelector
 	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
-		if _, err := delivery.Selector(l.selector); err != nil {
+		if _, err := route.Selector(l.selector); err != nil {
 			all = append(all, problemf("InvalidSelector", "spec.%s is %v", l.field, err))
 		}
 	}
@@ -48,9 +48,9 @@ func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
 	samples, err := cdevents.Samples(sampled(s))
 	if err != nil {
 		// checkVersion reports the invalid version.
-		_, err = delivery.Compile(s.Spec.Filters)
+		_, err = route.Compile(s.Spec.Filters)
 	} else {
-		err = delivery.Check(s.Spec.Filters, samples)
+		err = route.Check(s.Spec.Filters, samples)
 	}
 	var all []error
 	for _, err := range each(err) {
@@ -135,15 +135,15 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 // checkForm bounds the size that the spec adds to each journaled event. It counts JSON,
 // because some characters take six bytes there.
 func checkForm(s *v1alpha1.CDEventSource, _ string) error {
-	if size := delivery.FormSize(s); size > delivery.MaxForm {
-		return problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, because they are stored with every event", size, delivery.MaxForm)
+	if size := route.FormSize(s); size > route.MaxForm {
+		return problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, because they are stored with every event", size, route.MaxForm)
 	}
 	return nil
 }
 
 // tooMany refuses a source that is not among the oldest of its namespace.
 func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system string) error {
-	if s.Namespace == system || !delivery.Surplus(all)[s.UID] {
+	if s.Namespace == system || !route.Surplus(all)[s.UID] {
 		return nil
 	}
 	return TooMany(s.Namespace, system)
@@ -152,5 +152,5 @@ func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system st
 // TooMany is the error for a namespace that has too many sources.
 func TooMany(namespace, system string) error {
 	return problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d receive events; delete one that is not needed, or ask an operator for a source in %s",
-		namespace, delivery.MaxSources, delivery.MaxSources, system)
+		namespace, route.MaxSources, route.MaxSources, system)
 }

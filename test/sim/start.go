@@ -15,6 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
@@ -52,7 +53,7 @@ func (w *world) start() *process {
 // startEmitter creates the ledger and the delivery.
 func (p *process) startEmitter() {
 	w := p.w
-	router := &delivery.Router{
+	router := &route.Router{
 		Sources:     w.sourcesOf,
 		Source:      w.sourceByUID,
 		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },

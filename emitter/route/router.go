@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package delivery
+package route
 
 import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
@@ -28,7 +29,7 @@ type Router struct {
 	Cluster func() string
 	// Environment is the default.
 	Environment func() v1alpha1.Environment
-	Render      Renderer
+	Render      cdevents.Renderer
 	// Rendering is the version of the rendering that is journaled.
 	Rendering int
 	// Passes applies a source's filters to an event.
