@@ -16,21 +16,26 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 )
 
 // deliver wires the ledger, and the delivery that sends from it.
 func (e *emitting) deliver(ctx context.Context) {
 	e.journal(ctx)
 	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiAudiences(e.config)...)
-	clients := sender.NewClients(sender.Addresses{
-		Refused: apiServer(e.config), RefusedPorts: e.endpoints.list, Hosts: e.sinkHosts,
-	}, e.keeper)
+	access := transport.Access{
+		Addresses:   transport.Addresses{Refused: apiServer(e.config), RefusedPorts: e.endpoints.list, Hosts: e.sinkHosts},
+		Credentials: e.keeper, Trust: transport.NewTrust(),
+	}
+	transports := &transport.Registry{}
+	transports.Register(httptransport.NewClients(access), "http", "https")
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
-		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics, Leads: e.sends,
+		Ledger: e.ledger, Transport: transports, Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics,
+		Leads: e.sends,
 	}))
 	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))
@@ -42,7 +47,7 @@ func (e *emitting) deliver(ctx context.Context) {
 	must(ctx, "watching CDEventSubjects", err)
 	_, err = e.sources.AddEventHandler(e.sourcesFollowed())
 	must(ctx, "watching CDEventSources", err)
-	_, err = e.bundles.AddEventHandler(e.bundlesFollowed(ctx, clients))
+	_, err = e.bundles.AddEventHandler(e.bundlesFollowed(ctx, access.Trust))
 	must(ctx, "watching trust bundles", err)
 }
 
@@ -82,17 +87,17 @@ func (e *emitting) journal(ctx context.Context) {
 }
 
 // bundlesFollowed keeps the trusted certificates current.
-func (e *emitting) bundlesFollowed(ctx context.Context, clients *sender.Clients) cache.ResourceEventHandler {
-	trust := func(bundle *corev1.ConfigMap) {
-		if err := clients.Trust(bundle); err != nil {
+func (e *emitting) bundlesFollowed(ctx context.Context, trust *transport.Trust) cache.ResourceEventHandler {
+	add := func(bundle *corev1.ConfigMap) {
+		if err := trust.Add(bundle); err != nil {
 			logging.FromContext(ctx).Errorw("A trust bundle is ignored, and its former content stays trusted", "error", err)
 			return
 		}
 		e.delivery.TrustChanged() // events for a sink that was not trusted need not wait longer
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { with(obj, trust) },
-		UpdateFunc: func(_, obj any) { with(obj, trust) },
-		DeleteFunc: func(obj any) { with(obj, clients.Distrust) },
+		AddFunc:    func(obj any) { with(obj, add) },
+		UpdateFunc: func(_, obj any) { with(obj, add) },
+		DeleteFunc: func(obj any) { with(obj, trust.Remove) },
 	}
 }

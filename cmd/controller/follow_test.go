@@ -17,9 +17,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -47,11 +48,11 @@ func (q *enqueued) EnqueueKey(types.NamespacedName)     { q.Add(1) }
 func (q *enqueued) EnqueueSlowKey(types.NamespacedName) { q.Add(1) }
 
 // silentSender never sends, because these processes lead no key.
-type silentSender struct{ delivery.Transport }
+type silentSender struct{ transport.Transport }
 
 func (silentSender) Forget(types.UID) {}
 
-var _ delivery.Transport = silentSender{Transport: (*sender.Clients)(nil)}
+var _ transport.Transport = silentSender{Transport: (*httptransport.Clients)(nil)}
 
 // following returns the emitting part of a process, without running informers.
 func following(t *testing.T) (e *emitting, s *store.Store, queue *enqueued) {
@@ -73,7 +74,7 @@ func following(t *testing.T) (e *emitting, s *store.Store, queue *enqueued) {
 	}
 	s = store.New()
 	e.ledger = ledger.New(s, e.router, e.metrics)
-	e.delivery = delivery.New(t.Context(), delivery.Options{Ledger: e.ledger, Transports: delivery.HTTP(silentSender{}), Metrics: e.metrics, Leads: e.isLeaderFor})
+	e.delivery = delivery.New(t.Context(), delivery.Options{Ledger: e.ledger, Transport: silentSender{}, Metrics: e.metrics, Leads: e.isLeaderFor})
 	t.Cleanup(e.delivery.Wait)
 	queue = &enqueued{}
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: e.ledger, Now: time.Now, Reverted: e.reverted})

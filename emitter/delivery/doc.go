@@ -18,8 +18,8 @@
 //	sourcequeue.go   deliver reads the object's pending events from the ledger, in order
 //	chain.go         try takes each event through the steps that follow
 //	prepare.go       render, check the spec, filter, find the sink, respect its pause
-//	send.go          wait for a place (ramp.go), ask the breaker (breaker.go), send by the
-//	                 transport of the sink's scheme (transport.go), acknowledge
+//	send.go          wait for a place (ramp.go), check the breaker (breaker.go), send by the
+//	                 transport of the sink's scheme (package transport), acknowledge
 //	failure.go       after a failure: count it, send a dead letter, drop, or retry later
 //
 // The other files hold what is known of a source (sources.go, sourcechange.go, sourcestate.go, retries.go), its

@@ -9,8 +9,8 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // countFailure counts a failed attempt, and takes over the source as it is now: its dead
@@ -29,8 +29,8 @@ func (q *sourceQueue) countFailure(a *attempt) decision {
 
 // sendDeadLetter sends to the dead letter sink, if there is one, what the sink will never accept.
 func (q *sourceQueue) sendDeadLetter(a *attempt) decision {
-	poison := a.outcome.Class == sender.Poison
-	exhausted := a.outcome.Class == sender.Retry && a.policy.Exhausted(a.failed.failures)
+	poison := a.outcome.Class == transport.Poison
+	exhausted := a.outcome.Class == transport.Retry && a.policy.Exhausted(a.failed.failures)
 	to, ok := deadLetterSinkOf(a.source)
 	if !ok || !poison && !exhausted {
 		return next
@@ -38,8 +38,8 @@ func (q *sourceQueue) sendDeadLetter(a *attempt) decision {
 	if wait := q.pausedFor(to.URL); wait > 0 {
 		return q.hold(a, max(a.backoff, wait))
 	}
-	answer := q.d.Transports.send(q.sending, to, sender.DeadLetter(a.event, a.target, a.outcome), a.policy)
-	if answer.Class == sender.Acknowledged {
+	answer := q.d.Transport.Send(q.sending, to, transport.DeadLetter(a.event, a.target, a.outcome), a.policy)
+	if answer.Class == transport.Acknowledged {
 		logging.FromContext(q.ctx).Warnw("Event went to the dead letter sink",
 			"source", q.label(), "subject", a.key.String(), "type", a.event.Type(), "id", a.event.ID(), "error", a.outcome.Err)
 		q.d.Metrics.DeadLetter(q.label())
@@ -59,7 +59,7 @@ func (q *sourceQueue) sendDeadLetter(a *attempt) decision {
 
 // drop gives up an event that the sink refused for good, if no dead letter sink is asked for.
 func (q *sourceQueue) drop(a *attempt) decision {
-	if a.outcome.Class != sender.Poison {
+	if a.outcome.Class != transport.Poison {
 		return next
 	}
 	if d := a.source.Spec.Delivery; d != nil && d.DeadLetterSink != nil {

@@ -26,8 +26,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -123,7 +121,7 @@ func TestOnlyTheSinkSeesSecrets(t *testing.T) {
 	}, func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} }), said)
 	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{Allowed: loopback}, credentials.NewKeeper(kube))),
+		Ledger: s.ledger, Transport: overHTTP(kube),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
 		Leads: func(types.NamespacedName) bool { return true },
 	})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // checkNamespaceSelector: permission to write a source in one namespace must not let
@@ -71,7 +71,7 @@ func sampled(s *v1alpha1.CDEventSource) v1alpha1.Profile {
 
 func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
 	var all []error
-	_, err := sender.NewPolicy(s.Spec.Delivery)
+	_, err := transport.NewPolicy(s.Spec.Delivery)
 	for _, err := range each(err) {
 		all = append(all, problemf("InvalidDelivery", "%v", err))
 	}

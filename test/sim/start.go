@@ -65,7 +65,7 @@ func (p *process) startEmitter() {
 		ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }))
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.delivery = delivery.New(p.ctx, delivery.Options{
-		Ledger: impatient{p.ledger}, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w,
+		Ledger: impatient{p.ledger}, Transport: w, Render: cdevents.Render, Metrics: w,
 		ProbeEvery: time.Nanosecond,
 		NewQueue:   p.newQueue,
 		Leads:      func(types.NamespacedName) bool { return p.leads },

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package credentials finds the credentials that sources show to their sinks: the value of
+// an Authorization header, a client certificate, or a token for an audience.
+//
+// Its invariants:
+//
+//   - It reads only what a source names, in the source's own namespace, with a right that was
+//     granted there.
+//   - A Secret is sent only to the hosts that it lists itself: the author of a source may not
+//     have the right to read the Secret.
+//   - Credentials are sent only over TLS; tokens also to Services inside the cluster.
+//   - No error, log or other output contains a secret value.
+package credentials
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	expiring "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"knative.dev/pkg/network"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
+)
+
+const (
+	// freshness is how long a Secret is cached, unless a sink rejects its content.
+	freshness = time.Minute
+	// patience is how long a failure to read a Secret is cached.
+	patience = 5 * time.Second
+	// answerTimeout limits a request to the API server.
+	answerTimeout = 10 * time.Second
+)
+
+// Keeper reads credentials and caches them for a short while.
+type Keeper struct {
+	kube kubernetes.Interface
+	// reserved are the audiences that the API server itself accepts.
+	reserved []string
+	clock    clock.Clock
+	secrets  *expiring.Expiring
+	tokens   *expiring.Expiring
+}
+
+// NewKeeper returns a Keeper that requests no tokens for the reserved audiences: with such a
+// token, a sink could use the API server.
+func NewKeeper(kube kubernetes.Interface, reserved ...string) *Keeper {
+	return newKeeper(kube, clock.RealClock{}, reserved...)
+}
+
+func newKeeper(kube kubernetes.Interface, c clock.Clock, reserved ...string) *Keeper {
+	return &Keeper{
+		kube: kube, reserved: reserved, clock: c,
+		secrets: expiring.NewExpiringWithClock(c), tokens: expiring.NewExpiringWithClock(c),
+	}
+}
+
+// For returns the credentials for the sink at a URL. Its errors are of type WithheldError,
+// unless the API server does not answer.
+func (k *Keeper) For(ctx context.Context, w References, sink *url.URL) (Values, error) {
+	var shown Values
+	if w.Empty() {
+		return shown, nil
+	}
+	host, err := hosts.Of(sink.Hostname())
+	if err != nil {
+		return Values{}, wrong("InvalidSinkHost", "The sink is at %s://%s, and no credentials are sent there: the host %v", sink.Scheme, sink.Host, err)
+	}
+	if err := checkSink(w, sink, host); err != nil {
+		return Values{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if w.Authorization.Name != "" {
+		if shown.authorization, err = k.authorization(ctx, w, host); err != nil {
+			return Values{}, err
+		}
+	}
+	if w.ClientCertificate.Name != "" {
+		if shown.certificate, err = k.certificate(ctx, w, host); err != nil {
+			return Values{}, err
+		}
+	}
+	if w.Audience != "" {
+		token, err := k.token(ctx, w)
+		if err != nil {
+			return Values{}, err
+		}
+		shown.authorization = "Bearer " + token
+	}
+	return shown, nil
+}
+
+// Rejected drops cached credentials that a sink has rejected, so that the next attempt reads
+// them again.
+func (k *Keeper) Rejected(w References, shown Values) {
+	if w.Audience != "" {
+		if kept, ok := k.tokens.Get(w.tokenKey()); ok && "Bearer "+kept.(string) == shown.authorization { //nolint:errcheck // nothing else is kept there
+			k.tokens.Delete(w.tokenKey())
+		}
+	}
+	for _, name := range []string{w.Authorization.Name, w.ClientCertificate.Name} {
+		if name != "" {
+			k.outdated(w, name, shown)
+		}
+	}
+}
+
+// checkSink rejects credentials that would travel unencrypted, or that exclude each other.
+func checkSink(w References, sink *url.URL, host hosts.Host) error {
+	at := sink.Scheme + "://" + sink.Host
+	static := w.Authorization.Name != "" || w.ClientCertificate.Name != ""
+	switch {
+	case w.Authorization.Name != "" && w.Audience != "":
+		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the sink has the audience %q, for which a token is sent; "+
+			"a request can have only one Authorization header: remove spec.auth.authorization, or use a sink without an audience", w.Audience)
+	case w.Authorization.Name != "" && sink.User != nil:
+		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the URI of the sink at %s also contains a user; "+
+			"a request can have only one Authorization header: remove one of them", at)
+	case w.Audience != "" && sink.User != nil:
+		return wrong("TwoAuthorizations", "The URI of the sink at %s contains a user, and the sink has the audience %q, for which a token is sent; "+
+			"a request can have only one Authorization header: remove one of them", at, w.Audience)
+	case sink.Scheme == "https":
+		return nil
+	case static:
+		return wrong("SinkNotEncrypted", "The sink is at %s, and the credentials of spec.auth are sent only over https; use an https:// address", at)
+	case !inCluster(host):
+		return wrong("SinkNotEncrypted", "The sink is at %s, which is not a name inside the cluster, and a token for its audience %q is sent there only over https; use an https:// address",
+			at, w.Audience)
+	}
+	return nil
+}
+
+// inCluster says whether a host is the name of a Service. Knative itself sends tokens to
+// Services unencrypted, unless it is configured to encrypt.
+func inCluster(host hosts.Host) bool {
+	domain, err := hosts.Of(network.GetClusterDomainName())
+	return host.Below("svc") || err == nil && host.Below("svc."+domain.String())
+}
