@@ -52,7 +52,8 @@ func (c *controllers) sourceController(ctx context.Context, cmw configmap.Watche
 	c.start(ctx, cmw)
 	e := c.emitting
 	impl := source.NewController(ctx, source.Options{
-		Client: c.clientset, Sources: e.sources, Deliveries: e.delivery, Credentials: e.keeper, Hosts: e.sinkHosts,
+		Client: c.clientset, Sources: e.sources, Deliveries: e.delivery, Credentials: e.keeper, Schemes: schemes,
+		Hosts:   e.sinkHosts,
 		Cluster: e.clusterURI, Leads: c.isLeaderFor,
 	})
 	e.statuses.Store(impl)

@@ -26,13 +26,13 @@ import (
 // deliver wires the ledger, and the delivery that sends from it.
 func (e *emitting) deliver(ctx context.Context) {
 	e.journal(ctx)
-	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiAudiences(e.config)...)
+	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), schemes, apiAudiences(e.config)...)
 	access := transport.Access{
 		Addresses:   transport.Addresses{Refused: apiServer(e.config), RefusedPorts: e.endpoints.list, Hosts: e.sinkHosts},
 		Credentials: e.keeper, Trust: transport.NewTrust(),
 	}
 	transports := &transport.Registry{}
-	transports.Register(httptransport.NewClients(access), "http", "https")
+	transports.Register(httptransport.Schemes, httptransport.NewClients(access))
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
 		Ledger: e.ledger, Transport: transports, Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics,
 		Leads: e.sends,
@@ -50,6 +50,9 @@ func (e *emitting) deliver(ctx context.Context) {
 	_, err = e.bundles.AddEventHandler(e.bundlesFollowed(ctx, access.Trust))
 	must(ctx, "watching trust bundles", err)
 }
+
+// schemes are those that the URIs of sinks may have.
+var schemes = transport.Join(httptransport.Schemes)
 
 // sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger.
 func (e *emitting) sends(key types.NamespacedName) bool { return e.known.Load() && e.isLeaderFor(key) }

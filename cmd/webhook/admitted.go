@@ -74,7 +74,7 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if err := a.budget.Spend(&a.CDEventSource); err != nil {
 		return err
 	}
-	if err := source.Check(&a.CDEventSource, a.system); err != nil {
+	if err := source.Check(&a.CDEventSource, a.system, schemes); err != nil {
 		return err
 	}
 	return a.crowded(ctx)

@@ -77,7 +77,7 @@ func TestUpgradeSendsJournaledEvents(t *testing.T) {
 func overHTTP(kube kubernetes.Interface) transport.Transport {
 	return httptransport.NewClients(transport.Access{
 		Addresses:   transport.Addresses{Allowed: loopback},
-		Credentials: credentials.NewKeeper(kube), Trust: transport.NewTrust(),
+		Credentials: credentials.NewKeeper(kube, httptransport.Schemes), Trust: transport.NewTrust(),
 	})
 }
 

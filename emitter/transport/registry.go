@@ -28,12 +28,12 @@ type Registry struct {
 var _ Transport = (*Registry)(nil)
 
 // Register adds a transport for some schemes. Call it before the first Send.
-func (r *Registry) Register(t Transport, schemes ...string) {
+func (r *Registry) Register(schemes Schemes, t Transport) {
 	if r.byScheme == nil {
 		r.byScheme = map[string]Transport{}
 	}
 	r.all = append(r.all, t)
-	for _, scheme := range schemes {
+	for scheme := range schemes {
 		r.byScheme[scheme] = t
 	}
 }

@@ -27,8 +27,8 @@ func (e namedError) Error() string { return string(e) }
 
 func TestSchemeSelectsTheTransport(t *testing.T) {
 	var transports Registry
-	transports.Register(namedTransport("http"), "http", "https")
-	transports.Register(namedTransport("queue"), "queue")
+	transports.Register(Schemes{"http": {}, "https": {}}, namedTransport("http"))
+	transports.Register(Schemes{"queue": {}}, namedTransport("queue"))
 	for url, want := range map[string]string{
 		"http://sink": "http", "HTTPS://sink/path": "http", "queue://topic": "queue",
 		"ftp://user:word@sink": `sending to ftp://sink: unsupported protocol scheme "ftp"`,

@@ -12,11 +12,11 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // addressOf reads the address from an object's status, or explains why there is none.
-func addressOf(object *unstructured.Unstructured, desc string, name, caCerts *string) (*duckv1.Addressable, error) {
+func addressOf(object *unstructured.Unstructured, desc string, name, caCerts *string, schemes transport.Schemes) (*duckv1.Addressable, error) {
 	var status duckv1.AddressStatus
 	raw, err := json.Marshal(object.Object["status"])
 	if err == nil {
@@ -39,8 +39,8 @@ func addressOf(object *unstructured.Unstructured, desc string, name, caCerts *st
 		return nil, problemf("SinkHasCredentials", "The address of %s has credentials (status.address.url is %s), which a status must not have; "+
 			"remove them there, and specify them in spec.auth", desc, redacted(addr.URL))
 	}
-	if _, err := hosts.Of(addr.URL.URL().Hostname()); err != nil {
-		return nil, problemf("SinkNotAddressable", "The address of %s cannot be used (status.address.url is %s): the host %v; check the controller that sets it", desc, redacted(addr.URL), err)
+	if err := schemes.Check(addr.URL.URL()); err != nil {
+		return nil, problemf("SinkNotAddressable", "The address of %s cannot be used (status.address.url is %s): %v; check the controller that sets it", desc, redacted(addr.URL), err)
 	}
 	addr = addr.DeepCopy()
 	// Trust both the sink's own certificate authorities and those that the source adds.

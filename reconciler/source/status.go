@@ -18,7 +18,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
@@ -108,13 +107,15 @@ func (r *Reconciler) find(ctx context.Context, look *look, s *v1alpha1.CDEventSo
 	if err != nil {
 		return nil, err
 	}
-	host, err := hosts.Of(addr.URL.URL().Hostname())
+	all, err := r.sinks.schemes.Hosts(addr.URL.URL())
 	if err != nil {
-		return nil, problemf("InvalidURI", "%s is at a host that cannot be used: %v", field, err)
+		return nil, problemf("InvalidURI", "%s cannot be used: %v", field, err)
 	}
-	if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
-		return nil, problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator to add it to %s in ConfigMap %s of namespace %s, or use another sink",
-			field, host, settings.SinkHostsKey, settings.Name, r.system)
+	for _, host := range all {
+		if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
+			return nil, problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator to add it to %s in ConfigMap %s of namespace %s, or use another sink",
+				field, host, settings.SinkHostsKey, settings.Name, r.system)
+		}
 	}
 	return addr, nil
 }

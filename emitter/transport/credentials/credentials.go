@@ -16,6 +16,8 @@ package credentials
 import (
 	"context"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	expiring "k8s.io/apimachinery/pkg/util/cache"
@@ -37,7 +39,8 @@ const (
 
 // Keeper reads credentials and caches them for a short while.
 type Keeper struct {
-	kube kubernetes.Interface
+	kube    kubernetes.Interface
+	schemes Schemes
 	// reserved are the audiences that the API server itself accepts.
 	reserved []string
 	clock    clock.Clock
@@ -45,91 +48,97 @@ type Keeper struct {
 	tokens   *expiring.Expiring
 }
 
-// NewKeeper returns a Keeper that requests no tokens for the reserved audiences: with such a
-// token, a sink could use the API server.
-func NewKeeper(kube kubernetes.Interface, reserved ...string) *Keeper {
-	return newKeeper(kube, clock.RealClock{}, reserved...)
+// NewKeeper returns a Keeper for sinks whose URIs have these schemes. It requests no tokens for the reserved
+// audiences: with such a token, a sink could use the API server.
+func NewKeeper(kube kubernetes.Interface, schemes Schemes, reserved ...string) *Keeper {
+	return newKeeper(kube, schemes, clock.RealClock{}, reserved...)
 }
 
-func newKeeper(kube kubernetes.Interface, c clock.Clock, reserved ...string) *Keeper {
+func newKeeper(kube kubernetes.Interface, schemes Schemes, c clock.Clock, reserved ...string) *Keeper {
 	return &Keeper{
-		kube: kube, reserved: reserved, clock: c,
+		kube: kube, schemes: schemes, reserved: reserved, clock: c,
 		secrets: expiring.NewExpiringWithClock(c), tokens: expiring.NewExpiringWithClock(c),
 	}
 }
 
 // For returns the credentials for the sink at a URL. Its errors are of type WithheldError,
 // unless the API server does not answer.
-func (k *Keeper) For(ctx context.Context, w References, sink *url.URL) (Values, error) {
-	var shown Values
-	if w.Empty() {
-		return shown, nil
+func (k *Keeper) For(ctx context.Context, refs References, sink *url.URL) (Values, error) {
+	var values Values
+	if refs.Empty() {
+		return values, nil
 	}
-	host, err := hosts.Of(sink.Hostname())
+	all, err := k.schemes.Hosts(sink)
 	if err != nil {
-		return Values{}, wrong("InvalidSinkHost", "The sink is at %s://%s, and no credentials are sent there: the host %v", sink.Scheme, sink.Host, err)
+		return Values{}, wrong("InvalidSinkHost", "The sink is at %s://%s, and no credentials are sent there: %v",
+			sink.Scheme, sink.Host, err)
 	}
-	if err := checkSink(w, sink, host); err != nil {
+	rules := k.schemes.Rules(sink.Scheme)
+	if err := checkSink(refs, sink, all, rules); err != nil {
 		return Values{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if w.Authorization.Name != "" {
-		if shown.authorization, err = k.authorization(ctx, w, host); err != nil {
+	if refs.Authorization.Name != "" {
+		if err := k.authorization(ctx, refs, all, rules, &values); err != nil {
 			return Values{}, err
 		}
 	}
-	if w.ClientCertificate.Name != "" {
-		if shown.certificate, err = k.certificate(ctx, w, host); err != nil {
+	if refs.ClientCertificate.Name != "" {
+		if err := k.certificate(ctx, refs, all, &values); err != nil {
 			return Values{}, err
 		}
 	}
-	if w.Audience != "" {
-		token, err := k.token(ctx, w)
+	if refs.Audience != "" {
+		token, err := k.token(ctx, refs)
 		if err != nil {
 			return Values{}, err
 		}
-		shown.authorization = "Bearer " + token
+		values.authorization = "Bearer " + token
 	}
-	return shown, nil
+	return values, nil
 }
 
 // Rejected drops cached credentials that a sink has rejected, so that the next attempt reads
 // them again.
-func (k *Keeper) Rejected(w References, shown Values) {
-	if w.Audience != "" {
-		if kept, ok := k.tokens.Get(w.tokenKey()); ok && "Bearer "+kept.(string) == shown.authorization { //nolint:errcheck // nothing else is kept there
-			k.tokens.Delete(w.tokenKey())
+func (k *Keeper) Rejected(refs References, values Values) {
+	if refs.Audience != "" {
+		if kept, ok := k.tokens.Get(refs.tokenKey()); ok && "Bearer "+kept.(string) == values.authorization { //nolint:errcheck // nothing else is kept there
+			k.tokens.Delete(refs.tokenKey())
 		}
 	}
-	for _, name := range []string{w.Authorization.Name, w.ClientCertificate.Name} {
+	for _, name := range []string{refs.Authorization.Name, refs.ClientCertificate.Name} {
 		if name != "" {
-			k.outdated(w, name, shown)
+			k.outdated(refs, name, values)
 		}
 	}
 }
 
 // checkSink rejects credentials that would travel unencrypted, or that exclude each other.
-func checkSink(w References, sink *url.URL, host hosts.Host) error {
+func checkSink(refs References, sink *url.URL, all []hosts.Host, rules Rules) error {
 	at := sink.Scheme + "://" + sink.Host
-	static := w.Authorization.Name != "" || w.ClientCertificate.Name != ""
+	static := refs.Authorization.Name != "" || refs.ClientCertificate.Name != ""
 	switch {
-	case w.Authorization.Name != "" && w.Audience != "":
+	case refs.Audience != "" && rules.Login:
+		return wrong("AudienceNotSupported", "The sink at %s has the audience %q, but no tokens are sent over %s; "+
+			"remove the audience, and use spec.auth", at, refs.Audience, sink.Scheme)
+	case refs.Authorization.Name != "" && refs.Audience != "":
 		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the sink has the audience %q, for which a token is sent; "+
-			"a request can have only one Authorization header: remove spec.auth.authorization, or use a sink without an audience", w.Audience)
-	case w.Authorization.Name != "" && sink.User != nil:
+			"a request can have only one Authorization header: remove spec.auth.authorization, or use a sink without an audience", refs.Audience)
+	case refs.Authorization.Name != "" && sink.User != nil:
 		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the URI of the sink at %s also contains a user; "+
 			"a request can have only one Authorization header: remove one of them", at)
-	case w.Audience != "" && sink.User != nil:
+	case refs.Audience != "" && sink.User != nil:
 		return wrong("TwoAuthorizations", "The URI of the sink at %s contains a user, and the sink has the audience %q, for which a token is sent; "+
-			"a request can have only one Authorization header: remove one of them", at, w.Audience)
-	case sink.Scheme == "https":
+			"a request can have only one Authorization header: remove one of them", at, refs.Audience)
+	case strings.EqualFold(sink.Scheme, rules.Secure):
 		return nil
 	case static:
-		return wrong("SinkNotEncrypted", "The sink is at %s, and the credentials of spec.auth are sent only over https; use an https:// address", at)
-	case !inCluster(host):
-		return wrong("SinkNotEncrypted", "The sink is at %s, which is not a name inside the cluster, and a token for its audience %q is sent there only over https; use an https:// address",
-			at, w.Audience)
+		return wrong("SinkNotEncrypted", "The sink is at %s, and the credentials of spec.auth are sent only over %s; use an %s:// address",
+			at, rules.Secure, rules.Secure)
+	case slices.ContainsFunc(all, func(host hosts.Host) bool { return !inCluster(host) }):
+		return wrong("SinkNotEncrypted", "The sink is at %s, which is not a name inside the cluster, and a token for its audience %q is sent there only over %s; use an %s:// address",
+			at, refs.Audience, rules.Secure, rules.Secure)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
 const secret = "s3cret"
@@ -32,7 +33,7 @@ type stage struct {
 
 func newStage(objects ...runtime.Object) *stage {
 	s := &stage{clock: testingclock.NewFakeClock(start), kube: fake.NewClientset(objects...)}
-	s.Keeper = newKeeper(s.kube, s.clock, "https://kubernetes.default.svc")
+	s.Keeper = newKeeper(s.kube, schemes{}, s.clock, "https://kubernetes.default.svc")
 	return s
 }
 
@@ -93,4 +94,30 @@ func checkWithheld(t *testing.T, err error, reason string, words ...string) {
 	if strings.Contains(p.Message, secret) {
 		t.Errorf("message %q reveals the secret", p.Message)
 	}
+}
+
+// schemes are those of sinks over HTTP, and of queues that want a login.
+type schemes struct{}
+
+func (schemes) Rules(scheme string) Rules {
+	if strings.HasPrefix(scheme, "queue") {
+		return Rules{Secure: "queues", Login: true}
+	}
+	return Rules{Secure: "https"}
+}
+
+func (schemes) Hosts(u *url.URL) ([]hosts.Host, error) {
+	var all []hosts.Host
+	names := []string{u.Hostname()}
+	if strings.Contains(u.Host, ",") {
+		names = strings.Split(u.Host, ",")
+	}
+	for _, name := range names {
+		host, err := hosts.Of(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, host)
+	}
+	return all, nil
 }

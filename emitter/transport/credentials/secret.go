@@ -27,68 +27,99 @@ type read struct {
 	unpaired error
 }
 
-func (k *Keeper) authorization(ctx context.Context, w References, host hosts.Host) (string, error) {
+// authorization reads the value of an HTTP header, or a login.
+func (k *Keeper) authorization(
+	ctx context.Context, refs References, all []hosts.Host, rules Rules, into *Values,
+) error {
 	const field = "spec.auth.authorization"
-	r, err := k.permitted(ctx, w, field, w.Authorization.Name, host)
+	r, allowed, err := k.permitted(ctx, refs, field, refs.Authorization.Name, all)
 	if err != nil {
-		return "", err
+		return err
 	}
-	raw, ok := r.secret.Data[w.Authorization.Key]
+	into.loginHosts = allowed
+	if rules.Login {
+		into.login, err = loginOf(r.secret, refs.Authorization)
+		into.caCerts = string(r.secret.Data[caKey])
+		return err
+	}
+	into.authorization, err = headerOf(r.secret, refs.Authorization)
+	return err
+}
+
+func headerOf(secret *corev1.Secret, at v1alpha1.SecretKey) (string, error) {
+	const field = "spec.auth.authorization"
+	raw, ok := secret.Data[at.Key]
 	if !ok {
-		return "", wrong("SecretKeyNotFound", "Secret %s (%s) has no key %q; add it, or correct %s.key", w.Authorization.Name, field, w.Authorization.Key, field)
+		return "", wrong("SecretKeyNotFound", "Secret %s (%s) has no key %q; add it, or correct %s.key", at.Name, field, at.Key, field)
 	}
 	value := strings.TrimSpace(string(raw))
 	if value == "" || !httpguts.ValidHeaderFieldValue(value) {
 		return "", wrong("InvalidAuthorization", "The value of key %q in Secret %s (%s) is empty or not a valid value of an HTTP header; "+
-			"it must be one line, such as a scheme, a space and a token", w.Authorization.Key, w.Authorization.Name, field)
+			"it must be one line, such as a scheme, a space and a token", at.Key, at.Name, field)
 	}
 	return value, nil
 }
 
-func (k *Keeper) certificate(ctx context.Context, w References, host hosts.Host) (*tls.Certificate, error) {
+// certificate reads a client certificate and its key.
+func (k *Keeper) certificate(ctx context.Context, refs References, all []hosts.Host, into *Values) error {
 	const field = "spec.auth.clientCertificate"
-	name := w.ClientCertificate.Name
-	r, err := k.permitted(ctx, w, field, name, host)
+	name := refs.ClientCertificate.Name
+	r, allowed, err := k.permitted(ctx, refs, field, name, all)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case r.secret.Type != corev1.SecretTypeTLS:
-		return nil, wrong("InvalidClientCertificate", "Secret %s (%s) is of type %s; it must be of type %s", name, field, r.secret.Type, corev1.SecretTypeTLS)
+		return wrong("InvalidClientCertificate", "Secret %s (%s) is of type %s; it must be of type %s", name, field, r.secret.Type, corev1.SecretTypeTLS)
 	case r.unpaired != nil:
-		return nil, wrong("InvalidClientCertificate", "Secret %s (%s) does not contain a valid pair of %s and %s in PEM: %v",
+		return wrong("InvalidClientCertificate", "Secret %s (%s) does not contain a valid pair of %s and %s in PEM: %v",
 			name, field, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, r.unpaired)
 	case r.pair.Leaf != nil && k.clock.Now().After(r.pair.Leaf.NotAfter):
-		return nil, wrong("InvalidClientCertificate", "The certificate in Secret %s (%s) was valid until %s; renew it",
+		return wrong("InvalidClientCertificate", "The certificate in Secret %s (%s) was valid until %s; renew it",
 			name, field, r.pair.Leaf.NotAfter.UTC().Format("2006-01-02 15:04 MST"))
 	}
-	return r.pair, nil
+	into.certificate, into.certificateHosts = r.pair, allowed
+	return nil
 }
 
-// permitted reads a Secret, and fails if it may not be sent to a host.
-func (k *Keeper) permitted(ctx context.Context, w References, field, name string, host hosts.Host) (read, error) {
-	r := k.secret(ctx, w.Source.Namespace, name)
+// permitted reads a Secret, and fails if it may not be sent to one of these hosts. It also returns all hosts that
+// it may be sent to.
+func (k *Keeper) permitted(
+	ctx context.Context, refs References, field, name string, all []hosts.Host,
+) (read, hosts.List, error) {
+	r := k.secret(ctx, refs.Source.Namespace, name)
 	switch {
 	case apierrors.IsNotFound(r.err):
-		return r, wrong("SecretNotFound", "Secret %s (%s.name) does not exist in namespace %s; create it, or correct the name", name, field, w.Source.Namespace)
+		return r, "", wrong("SecretNotFound", "Secret %s (%s.name) does not exist in namespace %s; create it, or correct the name", name, field, refs.Source.Namespace)
 	case apierrors.IsForbidden(r.err):
-		return r, wrong("SecretForbidden", "The controller may not read Secret %s in namespace %s (%s); to allow it, bind ClusterRole knative-cdevents-sink-secrets "+
-			"to the controller's ServiceAccount with a RoleBinding in that namespace", name, w.Source.Namespace, field)
+		return r, "", wrong("SecretForbidden", "The controller may not read Secret %s in namespace %s (%s); to allow it, bind ClusterRole knative-cdevents-sink-secrets "+
+			"to the controller's ServiceAccount with a RoleBinding in that namespace", name, refs.Source.Namespace, field)
 	case r.err != nil:
-		return r, fmt.Errorf("reading Secret %s in namespace %s (%s): %w", name, w.Source.Namespace, field, r.err)
+		return r, "", fmt.Errorf("reading Secret %s in namespace %s (%s): %w", name, refs.Source.Namespace, field, r.err)
 	}
 	allowed, err := hosts.Parse(r.secret.Annotations[v1alpha1.SinkHostsAnnotation])
 	switch {
 	case err != nil:
-		return r, wrong("SecretNotForSink", "Secret %s (%s) has an annotation %s that is not a list of hosts, so the Secret is not sent: %v", name, field, v1alpha1.SinkHostsAnnotation, err)
+		return r, "", wrong("SecretNotForSink", "Secret %s (%s) has an annotation %s that is not a list of hosts, so the Secret is not sent: %v", name, field, v1alpha1.SinkHostsAnnotation, err)
 	case allowed.Empty():
-		return r, wrong("SecretNotForSink", "Secret %s (%s) does not say where it may be sent; set its annotation %s: %q",
-			name, field, v1alpha1.SinkHostsAnnotation, host)
-	case !allowed.Allows(host):
-		return r, wrong("SecretNotForSink", "Secret %s (%s) may not be sent to the sink's host %s; add the host to the Secret's annotation %s, or use another sink",
-			name, field, host, v1alpha1.SinkHostsAnnotation)
+		return r, "", wrong("SecretNotForSink", "Secret %s (%s) does not say where it may be sent; set its annotation %s: %q",
+			name, field, v1alpha1.SinkHostsAnnotation, join(all))
 	}
-	return r, nil
+	for _, host := range all {
+		if !allowed.Allows(host) {
+			return r, "", wrong("SecretNotForSink", "Secret %s (%s) may not be sent to the sink's host %s; add the host to the Secret's annotation %s, or use another sink",
+				name, field, host, v1alpha1.SinkHostsAnnotation)
+		}
+	}
+	return r, allowed, nil
+}
+
+func join(all []hosts.Host) string {
+	names := make([]string, 0, len(all))
+	for _, host := range all {
+		names = append(names, host.String())
+	}
+	return strings.Join(names, ",")
 }
 
 // secret reads a single Secret, so that no right to list Secrets is needed.
@@ -115,7 +146,7 @@ func (k *Keeper) secret(ctx context.Context, namespace, name string) read {
 }
 
 // outdated drops a cached Secret if it still has the content that a sink rejected.
-func (k *Keeper) outdated(w References, name string, shown Values) {
+func (k *Keeper) outdated(w References, name string, values Values) {
 	key := types.NamespacedName{Namespace: w.Source.Namespace, Name: name}
 	kept, ok := k.secrets.Get(key)
 	if !ok {
@@ -125,8 +156,19 @@ func (k *Keeper) outdated(w References, name string, shown Values) {
 	if r.err != nil {
 		return
 	}
-	header := name == w.Authorization.Name && strings.TrimSpace(string(r.secret.Data[w.Authorization.Key])) == shown.authorization
-	if header || (shown.certificate != nil && r.pair == shown.certificate) {
+	if r.is(w.Authorization, name, values) || (values.certificate != nil && r.pair == values.certificate) {
 		k.secrets.Delete(key)
 	}
+}
+
+// is says whether a Secret still has an authorization.
+func (r read) is(at v1alpha1.SecretKey, name string, values Values) bool {
+	if name != at.Name {
+		return false
+	}
+	if values.login != (Login{}) {
+		login, err := loginOf(r.secret, at)
+		return err == nil && login == values.login
+	}
+	return strings.TrimSpace(string(r.secret.Data[at.Key])) == values.authorization
 }

@@ -7,12 +7,19 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
 // Values holds credentials. No format prints its values.
 type Values struct {
 	authorization string
 	certificate   *tls.Certificate
+	login         Login
+	// caCerts are certificate authorities that came with the login, in PEM.
+	caCerts string
+	// loginHosts and certificateHosts are those that the Secrets may be sent to.
+	loginHosts, certificateHosts hosts.List
 }
 
 // Format implements fmt.Formatter.
@@ -25,6 +32,17 @@ func (s Values) Authorize(req *http.Request) {
 	if s.authorization != "" {
 		req.Header.Set("Authorization", s.authorization)
 	}
+}
+
+// Login returns the user and the password, false if there are none.
+func (s Values) Login() (Login, bool) { return s.login, s.login != Login{} }
+
+// CACerts returns the certificate authorities that came with the login, in PEM; they are no secret.
+func (s Values) CACerts() string { return s.caCerts }
+
+// Permits says whether the credentials may be sent to a host: a sink may name further hosts when it is asked.
+func (s Values) Permits(host hosts.Host) bool {
+	return (s.login == Login{} || s.loginHosts.Allows(host)) && (s.certificate == nil || s.certificateHosts.Allows(host))
 }
 
 // Certificate returns the client certificate with its key, nil if there is none.

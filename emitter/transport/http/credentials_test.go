@@ -71,7 +71,7 @@ func TestAuthorizationIsReloadedAfterARejection(t *testing.T) {
 	ca := certs.NewAuthority(t)
 	s := newCollecting(t, ca.Issue("sink", time.Hour), "Bearer one"+secret)
 	kube := fake.NewClientset(secretFor("127.0.0.1", map[string]string{"token": "Bearer one" + secret + "\n"}, corev1.SecretTypeOpaque))
-	clients := with(credentials.NewKeeper(kube))
+	clients := with(credentials.NewKeeper(kube, Schemes))
 	to := transport.Target{URL: s.URL, CACerts: ca.PEM, Source: "source-1", Credentials: want(func(w *credentials.References) {
 		w.Authorization = v1alpha1.SecretKey{Name: "hook", Key: "token"}
 	})}
@@ -125,7 +125,7 @@ func TestNothingIsSentIfCredentialsAreWithheld(t *testing.T) {
 		if tc.secret != nil {
 			kube = fake.NewClientset(tc.secret)
 		}
-		clients := with(credentials.NewKeeper(kube))
+		clients := with(credentials.NewKeeper(kube, Schemes))
 		out := clients.Send(t.Context(), transport.Target{URL: tc.url, CACerts: ca.PEM, Source: "source-1", Credentials: show}, newEvent(t), quick())
 		var p *credentials.WithheldError
 		if out.Class != transport.Unauthorized || out.Status != 0 || !errors.As(out.Err, &p) {
@@ -162,7 +162,7 @@ func TestClientCertificatesAreReloaded(t *testing.T) {
 		return secretFor("127.0.0.1", map[string]string{"tls.crt": string(p.Certificate), "tls.key": string(p.Key)}, corev1.SecretTypeTLS)
 	}
 	kube := fake.NewClientset(secretWith(one))
-	keeper := credentials.NewKeeper(kube)
+	keeper := credentials.NewKeeper(kube, Schemes)
 	clients := with(keeper)
 	to := transport.Target{URL: s.URL, CACerts: ca.PEM, Source: "source-1", Credentials: want(func(w *credentials.References) { w.ClientCertificate.Name = "hook" })}
 	replace := func(p certs.Pair) {

@@ -41,7 +41,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 // local returns clients that may send to loopback addresses.
 func local() *Clients {
-	return with(credentials.NewKeeper(fake.NewClientset()))
+	return with(credentials.NewKeeper(fake.NewClientset(), Schemes))
 }
 
 // with returns such clients that send the credentials of a keeper.

@@ -26,6 +26,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
+// Schemes are those of sinks that are reached over HTTP.
+var Schemes = transport.Schemes{
+	"http":  {Credentials: credentials.Rules{Secure: "https"}, Form: "http://HOST/PATH"},
+	"https": {Credentials: credentials.Rules{Secure: "https"}, Form: "https://HOST/PATH"},
+}
+
 const userAgent = "knative-cdevents"
 
 // Send makes one attempt to deliver ev to the target. It returns within the
