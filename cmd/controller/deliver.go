@@ -21,6 +21,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/kafka"
 )
 
 // deliver wires the ledger, and the delivery that sends from it.
@@ -33,6 +34,7 @@ func (e *emitting) deliver(ctx context.Context) {
 	}
 	transports := &transport.Registry{}
 	transports.Register(httptransport.Schemes, httptransport.NewClients(access))
+	transports.Register(kafka.Schemes, kafka.NewClients(access))
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
 		Ledger: e.ledger, Transport: transports, Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics,
 		Leads: e.sends,
@@ -52,7 +54,7 @@ func (e *emitting) deliver(ctx context.Context) {
 }
 
 // schemes are those that the URIs of sinks may have.
-var schemes = transport.Join(httptransport.Schemes)
+var schemes = transport.Join(httptransport.Schemes, kafka.Schemes)
 
 // sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger.
 func (e *emitting) sends(key types.NamespacedName) bool { return e.known.Load() && e.isLeaderFor(key) }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,7 +64,13 @@ func TestRefusedSources(t *testing.T) {
 		"spec.delivery.deadLetterSink.uri": func(a *admitted) {
 			a.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("ſvc")}}
 		},
-		"its scheme must be http or https": func(a *admitted) { a.Spec.Sink.URI.Scheme = "ftp" },
+		"its scheme must be http, https, kafka or kafkas": func(a *admitted) { a.Spec.Sink.URI.Scheme = "ftp" },
+		"must end with the name of a topic": func(a *admitted) {
+			a.Spec.Sink.URI = &apis.URL{Scheme: "kafka", Host: "b1:9092,b2:9092"}
+		},
+		"specify user and password in spec.auth": func(a *admitted) {
+			a.Spec.Sink.URI = &apis.URL{Scheme: "kafkas", User: url.User("me"), Host: "b1:9092", Path: "/releases"}
+		},
 	} {
 		err := arriving(change).Validate(apis.WithinCreate(context.Background()))
 		if want == "" && err == nil {
