@@ -73,7 +73,8 @@ func (q *sourceQueue) drop(a *attempt) decision {
 // retryLater keeps the event for another attempt.
 func (q *sourceQueue) retryLater(a *attempt) decision {
 	logging.FromContext(q.ctx).Infow("Event is not delivered yet",
-		"source", q.label(), "subject", a.key.String(), "type", a.event.Type(), "attempts", a.failed.tries, "error", a.outcome.Err)
+		"source", q.label(), "subject", a.key.String(), "type", a.event.Type(), "attempts",
+		a.failed.tries, "error", a.outcome.Err)
 	wait := a.backoff
 	if q.breaker.open() && a.outcome.RetryAfter == 0 && !countsRetries(a.source) {
 		// The breaker spares the sink; the next probe must not wait longer.

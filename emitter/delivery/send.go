@@ -91,7 +91,8 @@ var errUnhealthy = errors.New("the sink does not accept events")
 // health is what the breaker counts. A sink that refuses a single event is healthy, and
 // so is one that was not asked for want of credentials.
 func health(out transport.Outcome) error {
-	if out.Class == transport.Acknowledged || out.Class == transport.Poison || out.Class == transport.Unauthorized && out.Status == 0 {
+	notAsked := out.Class == transport.Unauthorized && out.Status == 0
+	if out.Class == transport.Acknowledged || out.Class == transport.Poison || notAsked {
 		return nil
 	}
 	return errUnhealthy

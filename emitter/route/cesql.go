@@ -31,7 +31,8 @@ func (e *expression) Passes(ev event.Event) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("the CESQL expression %s cannot be evaluated for an event of type %s: %w%s", quoted(e.text), ev.Type(), err, e.hint(ev))
+		return false, fmt.Errorf("the CESQL expression %s cannot be evaluated for an event of type %s: %w%s",
+			quoted(e.text), ev.Type(), err, e.hint(ev))
 	}
 	return value, nil
 }
@@ -61,7 +62,8 @@ func newExpression(text string) (Filter, error) {
 	case len(text) > maxExpression:
 		return nil, fmt.Errorf("the CESQL expression has %d bytes; it must not have more than %d", len(text), maxExpression)
 	case nesting(text) > maxNesting:
-		return nil, fmt.Errorf("the parentheses of the CESQL expression are nested more than %d levels deep; use fewer", maxNesting)
+		return nil, fmt.Errorf("the parentheses of the CESQL expression are nested more than %d levels deep; use fewer",
+			maxNesting)
 	}
 	parsed, err := parse(text)
 	if err != nil {
@@ -98,7 +100,8 @@ func nesting(expression string) int {
 func parse(expression string) (e sql.Expression, err error) {
 	defer func() {
 		if recover() != nil {
-			e, err = nil, fmt.Errorf("the CESQL expression %q is incomplete, or contains something that is not valid there", expression)
+			e, err = nil, fmt.Errorf("the CESQL expression %q is incomplete, or contains something that is not valid "+
+				"there", expression)
 		}
 	}()
 	if e, err = parser.Parse(expression); err != nil {

@@ -21,7 +21,8 @@ const (
 )
 
 // negated matches the intended operand of a NOT, in its group, and literals, which have no group.
-var negated = regexp.MustCompile(`(?is)` + literal + `|\bNOT\s+(` + operand + `\s*(?:(?:!=|<>|<=|>=|=|<|>)\s*` + operand + `|` + like + `|` + in + `))`)
+var negated = regexp.MustCompile(`(?is)` + literal +
+	`|\bNOT\s+(` + operand + `\s*(?:(?:!=|<>|<=|>=|=|<|>)\s*` + operand + `|` + like + `|` + in + `))`)
 
 // parenthesised returns the expression with parentheses after each NOT.
 func parenthesised(text string) string {
@@ -47,7 +48,8 @@ func (e *expression) hint(ev event.Event) string {
 	if err != nil {
 		return ""
 	}
-	if _, err := (&expression{text: meant, parsed: parsed}).evaluate(ev); err != nil && !cesqlerrors.IsMissingAttributeError(err) {
+	_, err = (&expression{text: meant, parsed: parsed}).evaluate(ev)
+	if err != nil && !cesqlerrors.IsMissingAttributeError(err) {
 		return ""
 	}
 	return fmt.Sprintf("; NOT applies only to the operand directly after it: write %s", meant)

@@ -64,8 +64,10 @@ func (e *expression) try(samples []event.Event) error {
 		default:
 			name := missing(err)
 			if !slices.ContainsFunc(samples, func(ev event.Event) bool { return utils.ContainsAttribute(ev, name) }) {
-				return fmt.Errorf("no event of this source has the attribute %s that the CESQL expression %s reads, and an event without it does not pass; "+
-					"add it with spec.ceOverrides, or let events without it pass with NOT EXISTS %s OR (%s)", name, quoted(e.text), name, e.text)
+				return fmt.Errorf("no event of this source has the attribute %s that the CESQL expression %s reads, and an "+
+					"event without it does not pass; "+
+					"add it with spec.ceOverrides, or let events without it pass with NOT EXISTS %s OR (%s)",
+					name, quoted(e.text), name, e.text)
 			}
 		}
 	}

@@ -33,7 +33,8 @@ func Compile(filters []eventingv1.SubscriptionsAPIFilter) (Filter, error) { retu
 
 func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
 	if size := ExpressionSize(filters); size > MaxExpressions {
-		return nil, fmt.Errorf("spec.filters has CESQL expressions of %d bytes; together they must not have more than %d", size, MaxExpressions)
+		return nil, fmt.Errorf("spec.filters has CESQL expressions of %d bytes; together they must not have more than "+
+			"%d", size, MaxExpressions)
 	}
 	c := compiler{left: maxFilters}
 	out := make(allOf, 0, len(filters))
@@ -84,7 +85,8 @@ func (c *compiler) filter(f *eventingv1.SubscriptionsAPIFilter, depth int) (Filt
 	}
 	said := dialects(f)
 	if len(said) > 1 {
-		return nil, fmt.Errorf("it contains %s, but a filter can contain only one of these; make a separate filter of each (all filters must pass)", strings.Join(said, " and "))
+		return nil, fmt.Errorf("it contains %s, but a filter can contain only one of these; make a separate filter of "+
+			"each (all filters must pass)", strings.Join(said, " and "))
 	}
 	switch {
 	case len(f.All) > 0:
@@ -146,7 +148,8 @@ func dialects(f *eventingv1.SubscriptionsAPIFilter) []string {
 func compared(with map[string]string, by func(map[string]string) (eventfilter.Filter, error)) (Filter, error) {
 	for name := range with {
 		if name != "" && !v1alpha1.IsAttribute(name) {
-			return nil, fmt.Errorf("no event has an attribute %q: names of attributes have only lowercase letters and digits", name)
+			return nil, fmt.Errorf("no event has an attribute %q: names of attributes have only lowercase letters and "+
+				"digits", name)
 		}
 	}
 	f, err := by(with)

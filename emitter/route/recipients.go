@@ -17,7 +17,9 @@ import (
 )
 
 // Replays implements ledger.Router.
-func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, recipients []types.UID, with func() ledger.Labels) []types.UID {
+func (r *Router) Replays(
+	subject v1alpha1.CDEventSubjectSpec, recipients []types.UID, with func() ledger.Labels,
+) []types.UID {
 	var out []types.UID
 	candidates, surplus := r.candidates(subject.Namespace)
 	for _, s := range candidates {
@@ -44,7 +46,9 @@ func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, recipients []types
 }
 
 // Recipients implements ledger.Router.
-func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
+func (r *Router) Recipients(
+	subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition,
+) []ledger.Recipient {
 	var out []ledger.Recipient
 	candidates, surplus := r.candidates(subject.Namespace)
 	for rank, s := range candidates {
@@ -79,9 +83,11 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 func (r *Router) bounded(s *v1alpha1.CDEventSource, surplus map[types.UID]bool) *ledger.Refusal {
 	switch size := r.choice(s).size; {
 	case s.Namespace != r.SystemNamespace && surplus[s.UID]:
-		return &ledger.Refusal{Reason: ledger.DroppedTooManySources, Err: fmt.Errorf("namespace %s has more than %d sources, and this one is not among the oldest", s.Namespace, MaxSources)}
+		return &ledger.Refusal{Reason: ledger.DroppedTooManySources, Err: fmt.Errorf("namespace %s has more than %d "+
+			"sources, and this one is not among the oldest", s.Namespace, MaxSources)}
 	case size > MaxForm:
-		return &ledger.Refusal{Reason: ledger.DroppedSourceTooLarge, Err: fmt.Errorf("spec.ceOverrides and spec.environment have %d bytes as JSON, more than %d", size, MaxForm)}
+		return &ledger.Refusal{Reason: ledger.DroppedSourceTooLarge, Err: fmt.Errorf("spec.ceOverrides and "+
+			"spec.environment have %d bytes as JSON, more than %d", size, MaxForm)}
 	}
 	return nil
 }
@@ -118,7 +124,9 @@ func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[
 }
 
 // passes says whether an event passes the filters of a source.
-func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (bool, error) {
+func (r *Router) passes(
+	s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition,
+) (bool, error) {
 	if u := v1alpha1.UnreadIn(s.Unread, "spec.filters"); u != nil {
 		return false, u
 	}
@@ -134,7 +142,9 @@ func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v
 
 // profile is how events are rendered for a source.
 func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) v1alpha1.Profile {
-	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Rendering: r.Rendering, Source: r.Cluster(), Environment: r.Environment()}
+	p := v1alpha1.Profile{
+		SpecVersion: s.Spec.Version(), Rendering: r.Rendering, Source: r.Cluster(), Environment: r.Environment(),
+	}
 	if id := labelled[EnvironmentLabel]; id != "" {
 		p.Environment.ID = id
 	}
@@ -144,11 +154,13 @@ func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) 
 	if o := s.Spec.CloudEventOverrides; o != nil && len(o.Extensions) > 0 {
 		p.Extensions = withoutCredentials(o.Extensions)
 	}
-	p.Environment.ID, p.Environment.Source = text.WithoutCredentials(p.Environment.ID), text.WithoutCredentials(p.Environment.Source)
+	p.Environment.ID = text.WithoutCredentials(p.Environment.ID)
+	p.Environment.Source = text.WithoutCredentials(p.Environment.Source)
 	return p
 }
 
-// withoutCredentials returns a map whose values have no credentials: the same one, if it has none. The journal stores it.
+// withoutCredentials returns a map whose values have no credentials: the same one, if it has none. The journal
+// stores it.
 func withoutCredentials(all map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range all {

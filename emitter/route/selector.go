@@ -22,7 +22,8 @@ const maxSelectorText = 16 << 10
 // too long is an error.
 func Selector(of *metav1.LabelSelector) (labels.Selector, error) {
 	if n := textOf(of); n > maxSelectorText {
-		return nil, fmt.Errorf("the label selector is too long: its keys and values have %d bytes, and may have %d", n, maxSelectorText)
+		return nil, fmt.Errorf("the label selector is too long: its keys and values have %d bytes, and may have %d",
+			n, maxSelectorText)
 	}
 	s, err := metav1.LabelSelectorAsSelector(of)
 	if err != nil {
@@ -71,7 +72,8 @@ func newSelecting(of *metav1.LabelSelector) selecting {
 }
 
 // errLabelsLeftOut says that an object has more labels than are remembered.
-var errLabelsLeftOut = errors.New("the labels of the object or of its namespace are too long, and only the first by their keys count")
+var errLabelsLeftOut = errors.New("the labels of the object or of its namespace are too long, and only the " +
+	"first by their keys count")
 
 // matches fails if the answer depends on a label that was left out.
 func (s selecting) matches(set map[string]string) (bool, error) {
@@ -99,7 +101,9 @@ func (s selecting) matches(set map[string]string) (bool, error) {
 
 func (r *Router) choice(s *v1alpha1.CDEventSource) *choice {
 	return r.choices.of(s, func(s *v1alpha1.CDEventSource) choice {
-		return choice{own: newSelecting(s.Spec.Selector), namespaces: newSelecting(s.Spec.NamespaceSelector), size: FormSize(s)}
+		return choice{
+			own: newSelecting(s.Spec.Selector), namespaces: newSelecting(s.Spec.NamespaceSelector), size: FormSize(s),
+		}
 	})
 }
 

@@ -45,7 +45,9 @@ func FormSize(s *v1alpha1.CDEventSource) int {
 
 // Surplus returns the youngest sources of one namespace, those beyond MaxSources.
 func Surplus(all []*v1alpha1.CDEventSource) map[types.UID]bool {
-	live := slices.DeleteFunc(slices.Clone(all), func(s *v1alpha1.CDEventSource) bool { return s.DeletionTimestamp != nil })
+	live := slices.DeleteFunc(slices.Clone(all), func(s *v1alpha1.CDEventSource) bool {
+		return s.DeletionTimestamp != nil
+	})
 	slices.SortFunc(live, byAge)
 	out := map[types.UID]bool{}
 	for _, s := range live[min(len(live), MaxSources):] {
@@ -59,7 +61,9 @@ func (r *Router) LetIn(leaves *v1alpha1.CDEventSource) []*v1alpha1.CDEventSource
 	if leaves.Namespace == r.SystemNamespace {
 		return nil
 	}
-	now := slices.DeleteFunc(slices.Clone(r.Sources(leaves.Namespace)), func(s *v1alpha1.CDEventSource) bool { return s.UID == leaves.UID })
+	now := slices.DeleteFunc(slices.Clone(r.Sources(leaves.Namespace)), func(s *v1alpha1.CDEventSource) bool {
+		return s.UID == leaves.UID
+	})
 	was := leaves.DeepCopy()
 	was.DeletionTimestamp = nil
 	before, still := Surplus(append(slices.Clone(now), was)), Surplus(now)
@@ -71,7 +75,8 @@ func byAge(a, b *v1alpha1.CDEventSource) int {
 }
 
 // candidates returns the sources that may be recipients for a namespace: the operator's
-// first, then by age. For a cluster-scoped object there are only the operator's. While the journal has room, it takes them in this order.
+// first, then by age. For a cluster-scoped object there are only the operator's. While the journal has room, it
+// takes them in this order.
 func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {
 	operators, tenants := slices.Clone(r.Sources(r.SystemNamespace)), []*v1alpha1.CDEventSource(nil)
 	if namespace != "" && namespace != r.SystemNamespace {

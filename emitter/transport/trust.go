@@ -103,7 +103,8 @@ func (t *Trust) add(bundle *corev1.ConfigMap) (bool, error) {
 var (
 	begin = []byte("-----BEGIN CERTIFICATE-----")
 
-	errNoCertificate = errors.New("it contains no certificate in PEM; to stop trusting it, delete it or remove its label " +
+	errNoCertificate = errors.New("it contains no certificate in PEM; to stop trusting it, delete it or remove its " +
+		"label " +
 		eventingtls.TrustBundleLabelKey)
 )
 

@@ -56,7 +56,8 @@ func (b *Budget) Spend(s *v1alpha1.CDEventSource) *apis.FieldError {
 	}
 	reserved.CancelAt(now)
 	return &apis.FieldError{Message: "too many changes", Paths: []string{"spec.filters"}, Details: fmt.Sprintf(
-		"namespace %s has had more than %d bytes of CESQL expressions checked, and may have %d more in each second; write the source again in %s",
+		"namespace %s has had more than %d bytes of CESQL expressions checked, and may have %d more in each second; "+
+			"write the source again in %s",
 		s.Namespace, atOnce, perSecond, wait.Truncate(time.Second)+time.Second)}
 }
 

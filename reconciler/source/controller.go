@@ -52,7 +52,9 @@ func NewController(ctx context.Context, o Options) *controller.Impl {
 	return newController(ctx, o, kubeclient.Get(ctx).Discovery(), dynamicclient.Get(ctx))
 }
 
-func newController(ctx context.Context, o Options, disco discovery.ServerResourcesInterface, dyn dynamic.Interface) *controller.Impl {
+func newController(
+	ctx context.Context, o Options, disco discovery.ServerResourcesInterface, dyn dynamic.Interface,
+) *controller.Impl {
 	logger := logging.FromContext(ctx)
 	r := &Reconciler{
 		client:      o.Client,

@@ -83,9 +83,11 @@ func checkDestination(field, namespace string, d *duckv1.Destination, schemes tr
 	case d.Ref == nil:
 		return checkAbsolute(field, d.URI, schemes)
 	case d.URI != nil && (d.URI.Scheme != "" || d.URI.Host != ""):
-		return problemf("RefAndURI", "%s has a ref, and a uri that contains a host too (%s); remove one of them, or specify only a path in uri", field, redacted(d.URI))
+		return problemf("RefAndURI", "%s has a ref, and a uri that contains a host too (%s); remove one of them, or "+
+			"specify only a path in uri", field, redacted(d.URI))
 	case d.Ref.APIVersion == "" || d.Ref.Kind == "" || d.Ref.Name == "":
-		return problemf("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q", field, d.Ref.APIVersion, d.Ref.Kind, d.Ref.Name)
+		return problemf("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q",
+			field, d.Ref.APIVersion, d.Ref.Kind, d.Ref.Name)
 	}
 	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
 		return problemf("InvalidReference", "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
@@ -97,11 +99,13 @@ func checkDestination(field, namespace string, d *duckv1.Destination, schemes tr
 // may read more than the author: only addressable kinds in the source's own namespace.
 func checkReach(field, namespace string, ref *duckv1.KReference) error {
 	if ref.Namespace != "" && ref.Namespace != namespace {
-		return problemf("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
+		return problemf("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can refer only "+
+			"to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Namespace, namespace, field)
 	}
 	if !canBeSink(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)) {
-		return problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; use a Broker, a Channel, a Service or another addressable kind",
+		return problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; use a Broker, a "+
+			"Channel, a Service or another addressable kind",
 			field, ref.Kind, ref.APIVersion)
 	}
 	return nil
@@ -126,7 +130,8 @@ func checkAbsolute(field string, u *apis.URL, schemes transport.Schemes) error {
 	scheme, known := schemes[u.Scheme]
 	switch {
 	case u.Scheme == "" && u.Host == "":
-		return problemf("InvalidURI", "%s.uri is %s, which is relative, but there is no ref; use http://HOST/PATH, or add %s.ref",
+		return problemf("InvalidURI", "%s.uri is %s, which is relative, but there is no ref; use http://HOST/PATH, or "+
+			"add %s.ref",
 			field, redacted(u), field)
 	case !known:
 		return problemf("InvalidURI", "%s.uri is %s; its scheme must be %s", field, redacted(u), schemes)
@@ -153,21 +158,26 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 	at, err := l.objects.locate(gvk, ref.Namespace, ref.Name)
 	switch {
 	case errors.Is(err, errNoKind):
-		return nil, problemf("SinkKindNotInstalled", "The kind %s of %s (%s.ref) is not installed in this cluster; install it, or correct apiVersion and kind. The controller checks again every %s",
+		return nil, problemf("SinkKindNotInstalled", "The kind %s of %s (%s.ref) is not installed in this cluster; "+
+			"install it, or correct apiVersion and kind. The controller checks again every %s",
 			ref.Kind, ref.APIVersion, field, interval)
 	case errors.Is(err, errNoNamespace):
-		return nil, problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which is cluster-scoped; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
+		return nil, problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which is cluster-scoped; a source can "+
+			"refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Kind, ref.APIVersion, ref.Namespace, field)
 	case err != nil:
-		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot find out whether this cluster knows the kind of %s: %v", desc, err)}
+		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot find out whether "+
+			"this cluster knows the kind of %s: %v", desc, err)}
 	}
 	l.used[at] = true
 	object, err := l.objects.get(ctx, l.source, at)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, problemf("SinkNotFound", "%s does not exist; create it, or correct the reference. The controller notices when it is created", desc)
+		return nil, problemf("SinkNotFound", "%s does not exist; create it, or correct the reference. The controller "+
+			"notices when it is created", desc)
 	case apierrors.IsForbidden(err):
-		return nil, problemf("SinkForbidden", "The controller may not read %s; grant it get, list and watch on %s with a ClusterRole that has the label knative-cdevents.dev/sink: \"true\"",
+		return nil, problemf("SinkForbidden", "The controller may not read %s; grant it get, list and watch on %s "+
+			"with a ClusterRole that has the label knative-cdevents.dev/sink: \"true\"",
 			desc, at.resource.GroupResource())
 	case err != nil:
 		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot read %s: %v", desc, err)}

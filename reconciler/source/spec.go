@@ -24,7 +24,8 @@ func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
 		return nil
 	}
 	return problemf("NamespaceSelectorNotAllowed",
-		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get the events of %s, or ask an operator for a source there",
+		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get "+
+			"the events of %s, or ask an operator for a source there",
 		system, s.Namespace, s.Namespace)
 }
 
@@ -83,7 +84,8 @@ func checkVersion(s *v1alpha1.CDEventSource, _ string) error {
 	case cdevents.Version05, cdevents.Version04:
 		return nil
 	default:
-		return problemf("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q", v, cdevents.Version05, cdevents.Version04)
+		return problemf("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q",
+			v, cdevents.Version05, cdevents.Version04)
 	}
 }
 
@@ -93,16 +95,19 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 		return nil
 	}
 	if strings.TrimSpace(e.ID) == "" {
-		return problemf("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove spec.environment")
+		return problemf("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove "+
+			"spec.environment")
 	}
 	if len(e.ID) > maxText || len(e.Source) > maxText {
-		return problemf("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use shorter ones", maxText)
+		return problemf("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use "+
+			"shorter ones", maxText)
 	}
 	if e.Source == "" {
 		return nil
 	}
 	if !cdevents.IsURI(e.Source) {
-		return problemf("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one such as https://example.com/environments", e.Source)
+		return problemf("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one "+
+			"such as https://example.com/environments", e.Source)
 	}
 	return nil
 }
@@ -125,18 +130,21 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	switch {
 	case size > 4*maxText:
-		return problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, because they are part of every event", size, 4*maxText)
+		return problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
+			"because they are part of every event", size, 4*maxText)
 	case len(bad) == 0:
 		return nil
 	}
-	return problemf("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (only lowercase letters and digits): %s", strings.Join(bad, ", "))
+	return problemf("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
+		"(only lowercase letters and digits): %s", strings.Join(bad, ", "))
 }
 
 // checkForm bounds the size that the spec adds to each journaled event. It counts JSON,
 // because some characters take six bytes there.
 func checkForm(s *v1alpha1.CDEventSource, _ string) error {
 	if size := route.FormSize(s); size > route.MaxForm {
-		return problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, because they are stored with every event", size, route.MaxForm)
+		return problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not "+
+			"have more than %d, because they are stored with every event", size, route.MaxForm)
 	}
 	return nil
 }
@@ -151,6 +159,7 @@ func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system st
 
 // TooMany is the error for a namespace that has too many sources.
 func TooMany(namespace, system string) error {
-	return problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d receive events; delete one that is not needed, or ask an operator for a source in %s",
+	return problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d "+
+		"receive events; delete one that is not needed, or ask an operator for a source in %s",
 		namespace, route.MaxSources, route.MaxSources, system)
 }

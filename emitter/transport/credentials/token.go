@@ -40,13 +40,16 @@ func (w References) tokenKey() tokenKey { return tokenKey{w.UID, w.Audience} }
 
 // owner returns the fields of the source that an owner reference needs.
 func (w References) owner() *v1alpha1.CDEventSource {
-	return &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: w.Source.Namespace, Name: w.Source.Name, UID: w.UID}}
+	return &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.Source.Namespace, Name: w.Source.Name, UID: w.UID,
+	}}
 }
 
 // token returns a token for the source's audience.
 func (k *Keeper) token(ctx context.Context, w References) (string, error) {
 	if slices.Contains(k.reserved, w.Audience) {
-		return "", wrong("AudienceReserved", "The audience %q is that of the API server, and tokens for it are not sent to sinks; use another audience for the sink", w.Audience)
+		return "", wrong("AudienceReserved", "The audience %q is that of the API server, and tokens for it are not "+
+			"sent to sinks; use another audience for the sink", w.Audience)
 	}
 	if kept, ok := k.tokens.Get(w.tokenKey()); ok {
 		return kept.(string), nil //nolint:errcheck // nothing else is kept there
@@ -57,7 +60,8 @@ func (k *Keeper) token(ctx context.Context, w References) (string, error) {
 	}
 	seconds := int64(lifetime / time.Second)
 	// With the UID, the request fails if another ServiceAccount has taken the name.
-	answer, err := k.kube.CoreV1().ServiceAccounts(identity.Namespace).CreateToken(ctx, identity.Name, &authenticationv1.TokenRequest{
+	accounts := k.kube.CoreV1().ServiceAccounts(identity.Namespace)
+	answer, err := accounts.CreateToken(ctx, identity.Name, &authenticationv1.TokenRequest{
 		ObjectMeta: metav1.ObjectMeta{UID: identity.UID},
 		Spec:       authenticationv1.TokenRequestSpec{Audiences: []string{w.Audience}, ExpirationSeconds: &seconds},
 	}, metav1.CreateOptions{})
@@ -87,7 +91,8 @@ func (k *Keeper) identity(ctx context.Context, w References) (*corev1.ServiceAcc
 		return nil, denied(err, w, "get and create ServiceAccount "+wanted.Name)
 	}
 	if !metav1.IsControlledBy(found, w.owner()) {
-		return nil, wrong("IdentityTaken", "ServiceAccount %s in namespace %s does not belong to this source, although it has the name that the source needs; delete it, or give the source another name",
+		return nil, wrong("IdentityTaken", "ServiceAccount %s in namespace %s does not belong to this source, "+
+			"although it has the name that the source needs; delete it, or give the source another name",
 			found.Name, found.Namespace)
 	}
 	return found, nil
@@ -96,8 +101,11 @@ func (k *Keeper) identity(ctx context.Context, w References) (*corev1.ServiceAcc
 // denied explains a missing right; other errors are wrapped.
 func denied(err error, w References, to string) error {
 	if apierrors.IsForbidden(err) {
-		return wrong("IdentityForbidden", "The sink has the audience %q, and the controller may not %s in namespace %s; to allow it, bind ClusterRole knative-cdevents-identities "+
-			"(config/optional) to the controller's ServiceAccount with a RoleBinding in that namespace", w.Audience, to, w.Source.Namespace)
+		return wrong("IdentityForbidden", "The sink has the audience %q, and the controller may not %s in namespace "+
+			"%s; to allow it, bind ClusterRole knative-cdevents-identities "+
+			"(config/optional) to the controller's ServiceAccount with a RoleBinding in that namespace",
+			w.Audience, to, w.Source.Namespace)
 	}
-	return fmt.Errorf("requesting a token for audience %q, as ServiceAccount %s in namespace %s: %w", w.Audience, w.ServiceAccount(), w.Source.Namespace, err)
+	return fmt.Errorf("requesting a token for audience %q, as ServiceAccount %s in namespace %s: %w",
+		w.Audience, w.ServiceAccount(), w.Source.Namespace, err)
 }

@@ -58,7 +58,8 @@ func parse(entry string) (string, error) {
 	case err == nil:
 		err = fmt.Errorf("there are no names below the address %s", host)
 	}
-	return "", fmt.Errorf("%q is not a host (%w); use a name such as hooks.example.com, *.example.com for all names below it, or an IP address, without scheme, port and path", entry, err)
+	return "", fmt.Errorf("%q is not a host (%w); use a name such as hooks.example.com, *.example.com for all "+
+		"names below it, or an IP address, without scheme, port and path", entry, err)
 }
 
 // Empty says whether the list has no hosts.

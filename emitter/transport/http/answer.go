@@ -80,13 +80,15 @@ func hint(code int) string {
 func redirected(resp *http.Response, answered string) error {
 	to, err := url.Parse(resp.Header.Get("Location"))
 	if err != nil || to.Host == "" {
-		return errors.New(answered + " (a redirect, which is not followed); the event is kept: use the final URI as the sink")
+		return errors.New(answered + " (a redirect, which is not followed); the event is kept: use the final URI as " +
+			"the sink")
 	}
 	host := to.Host
 	if len(host) > 253 {
 		host = host[:253] + "…"
 	}
-	return fmt.Errorf("%s (a redirect to host %q, which is not followed); the event is kept: use the final URI as the sink",
+	return fmt.Errorf("%s (a redirect to host %q, which is not followed); the event is kept: use the final URI as "+
+		"the sink",
 		answered, host)
 }
 

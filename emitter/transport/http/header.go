@@ -21,7 +21,8 @@ func encodeHeaders(header http.Header) error {
 			if strings.HasPrefix(name, attributePrefix) {
 				values[i] = percentEncode(value)
 			} else if !httpguts.ValidHeaderFieldValue(value) {
-				return fmt.Errorf("the event's attribute in header %s has characters that no HTTP header can carry; use spec.delivery.format: json", name)
+				return fmt.Errorf("the event's attribute in header %s has characters that no HTTP header can carry; use "+
+					"spec.delivery.format: json", name)
 			}
 		}
 	}

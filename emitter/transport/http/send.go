@@ -36,7 +36,9 @@ const userAgent = "knative-cdevents"
 
 // Send makes one attempt to deliver ev to the target. It returns within the
 // policy's timeout, or earlier when ctx ends.
-func (c *Clients) Send(ctx context.Context, to transport.Target, ev event.Event, with transport.Policy) transport.Outcome {
+func (c *Clients) Send(
+	ctx context.Context, to transport.Target, ev event.Event, with transport.Policy,
+) transport.Outcome {
 	out := c.attempt(ctx, to, ev, with)
 	if out.Err != nil {
 		out.Err = fmt.Errorf("sending to %s: %w", to, out.Err)
@@ -44,7 +46,9 @@ func (c *Clients) Send(ctx context.Context, to transport.Target, ev event.Event,
 	return out
 }
 
-func (c *Clients) attempt(ctx context.Context, to transport.Target, ev event.Event, with transport.Policy) transport.Outcome {
+func (c *Clients) attempt(
+	ctx context.Context, to transport.Target, ev event.Event, with transport.Policy,
+) transport.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, with.AttemptTimeout())
 	defer cancel()
 	req, host, err := newRequest(ctx, to.URL)

@@ -31,23 +31,31 @@ const (
 	checkRights = "; the event is kept: allow the user to write to the topic"
 )
 
+const (
+	tooLarge = ": the event is larger than the topic allows "
+	retried  = "; the event is retried: "
+	replicas = retried + "too few replicas are in sync (min.insync.replicas)"
+)
+
 var answers = map[*kerr.Error]answer{
-	kerr.SaslAuthenticationFailed:           {transport.Unauthorized, http.StatusUnauthorized, checkLogin},
-	kerr.UnsupportedSaslMechanism:           {transport.Unauthorized, http.StatusUnauthorized, checkLogin},
-	kerr.IllegalSaslState:                   {transport.Unauthorized, http.StatusUnauthorized, checkLogin},
-	kerr.TopicAuthorizationFailed:           {transport.Unauthorized, http.StatusForbidden, checkRights},
-	kerr.ClusterAuthorizationFailed:         {transport.Unauthorized, http.StatusForbidden, checkRights},
-	kerr.UnknownTopicOrPartition:            {transport.Retry, http.StatusNotFound, "; the event is retried: create the topic, or correct the sink's URI"},
-	kerr.UnknownTopicID:                     {transport.Retry, http.StatusNotFound, "; the event is retried: the topic is being created again"},
-	kerr.InvalidTopicException:              {transport.Retry, http.StatusNotFound, "; the event is retried: correct the topic in the sink's URI"},
-	kerr.MessageTooLarge:                    {transport.Poison, http.StatusRequestEntityTooLarge, ": the event is larger than the topic allows (max.message.bytes)"},
-	kerr.RecordListTooLarge:                 {transport.Poison, http.StatusRequestEntityTooLarge, ": the event is larger than the topic allows (segment.bytes)"},
-	kerr.InvalidRecord:                      {transport.Poison, http.StatusBadRequest, ": the topic refuses this event for good"},
-	kerr.InvalidTimestamp:                   {transport.Poison, http.StatusBadRequest, ": the topic refuses the time of this event (message.timestamp.*)"},
-	kerr.PolicyViolation:                    {transport.Retry, http.StatusServiceUnavailable, "; the event is retried: check the policies of the brokers"},
-	kerr.NotEnoughReplicas:                  {transport.Retry, http.StatusServiceUnavailable, "; the event is retried: too few replicas are in sync (min.insync.replicas)"},
-	kerr.NotEnoughReplicasAfterAppend:       {transport.Retry, http.StatusServiceUnavailable, "; the event is retried: too few replicas are in sync (min.insync.replicas)"},
-	kerr.TransactionalIDAuthorizationFailed: {transport.Unauthorized, http.StatusForbidden, checkRights},
+	kerr.SaslAuthenticationFailed:   {transport.Unauthorized, http.StatusUnauthorized, checkLogin},
+	kerr.UnsupportedSaslMechanism:   {transport.Unauthorized, http.StatusUnauthorized, checkLogin},
+	kerr.IllegalSaslState:           {transport.Unauthorized, http.StatusUnauthorized, checkLogin},
+	kerr.TopicAuthorizationFailed:   {transport.Unauthorized, http.StatusForbidden, checkRights},
+	kerr.ClusterAuthorizationFailed: {transport.Unauthorized, http.StatusForbidden, checkRights},
+
+	kerr.UnknownTopicOrPartition: {transport.Retry, http.StatusNotFound, retried + "create the topic, or correct the URI"},
+	kerr.UnknownTopicID:          {transport.Retry, http.StatusNotFound, retried + "the topic was made again"},
+	kerr.InvalidTopicException:   {transport.Retry, http.StatusNotFound, retried + "correct the topic in the sink's URI"},
+
+	kerr.MessageTooLarge:    {transport.Poison, http.StatusRequestEntityTooLarge, tooLarge + "(max.message.bytes)"},
+	kerr.RecordListTooLarge: {transport.Poison, http.StatusRequestEntityTooLarge, tooLarge + "(segment.bytes)"},
+	kerr.InvalidRecord:      {transport.Poison, http.StatusBadRequest, ": the topic refuses this event for good"},
+	kerr.InvalidTimestamp:   {transport.Poison, http.StatusBadRequest, ": the topic refuses the time of this event"},
+
+	kerr.PolicyViolation:              {transport.Retry, http.StatusServiceUnavailable, retried + "check their policies"},
+	kerr.NotEnoughReplicas:            {transport.Retry, http.StatusServiceUnavailable, replicas},
+	kerr.NotEnoughReplicasAfterAppend: {transport.Retry, http.StatusServiceUnavailable, replicas},
 }
 
 // classify returns the outcome of a failed attempt. It quotes nothing that a broker says.
@@ -58,7 +66,8 @@ func classify(err error, timeout time.Duration) transport.Outcome {
 		if !known {
 			a = answer{transport.Retry, http.StatusServiceUnavailable, "; the event is retried: check the brokers' logs"}
 		}
-		return transport.Outcome{Class: a.class, Status: a.status, Err: fmt.Errorf("the brokers answered %s%s", code.Message, a.says)}
+		return transport.Outcome{Class: a.class, Status: a.status, Err: fmt.Errorf("the brokers answered %s%s",
+			code.Message, a.says)}
 	}
 	out := transport.Outcome{Class: transport.Retry}
 	var (

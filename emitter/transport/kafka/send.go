@@ -16,7 +16,9 @@ import (
 )
 
 // Send implements transport.Transport.
-func (c *Clients) Send(ctx context.Context, to transport.Target, ev event.Event, with transport.Policy) transport.Outcome {
+func (c *Clients) Send(
+	ctx context.Context, to transport.Target, ev event.Event, with transport.Policy,
+) transport.Outcome {
 	out := c.attempt(ctx, to, ev, with)
 	if out.Err != nil {
 		out.Err = fmt.Errorf("sending to %s: %w", to, out.Err)
