@@ -79,6 +79,12 @@ test-clients: ## Test the client libraries in Java (needs a JDK 17 and Maven: ma
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/pekko verify
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/akka verify
 
+.PHONY: test-kafka
+test-kafka: ## Test the transport for Kafka with a real broker, which is restarted meanwhile (needs a JDK 17 and Maven: make deps DEPS=--java)
+	@command -v mvn >/dev/null || { echo 'Maven is missing; to install it: make deps DEPS=--java' >&2; exit 1; }
+	@mvn --batch-mode --quiet --no-transfer-progress -f test/kafka dependency:copy-dependencies
+	@KAFKA_JARS=$(CURDIR)/test/kafka/target/jars $(GOTEST) -count=1 -timeout 10m $(if $(filter go test,$(GOTEST)),-v) ./test/kafka
+
 # CHANGES is the number of simulated changes; a million takes about 8 minutes on one core.
 CHANGES ?= 10000000
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -28,7 +29,7 @@ func TestSamplesWorkTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	sample.Namespace = "shop"
-	if err := source.Check(sample, namespace); err != nil {
+	if err := source.Check(sample, namespace, httptransport.Schemes); err != nil {
 		t.Error(err)
 	}
 	sink := sample.Spec.Sink.Ref

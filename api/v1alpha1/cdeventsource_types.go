@@ -78,7 +78,8 @@ const SinkHostsAnnotation = GroupName + "/sink-hosts"
 // its sink. A sink with an audience gets an OIDC token and needs no Secret.
 type Auth struct {
 	// authorization selects the key of a Secret whose value is sent as the Authorization
-	// header, such as "Bearer …".
+	// header, such as "Bearer …". For Kafka, the value is a password; the same Secret has the
+	// keys user and sasl.mechanism.
 	Authorization *SecretKey `json:"authorization,omitempty"`
 	// clientCertificate names a Secret of type kubernetes.io/tls with the client
 	// certificate.

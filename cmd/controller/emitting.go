@@ -20,11 +20,12 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/emitter/follow"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/emitter/trace"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
@@ -59,8 +60,8 @@ type emitting struct {
 	tracer    *trace.Tracer // nil if nothing is traced
 	ledger    *ledger.Ledger
 	baselines ledger.Baselines
-	filters   *delivery.Filters
-	router    *delivery.Router
+	filters   *route.Filters
+	router    *route.Router
 	keeper    *credentials.Keeper
 	delivery  *delivery.Delivery
 	// sending ends as soon as the process must stop.
@@ -84,7 +85,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 	e.informers(ctx)
 	e.deliver(sending)
 	e.statuses = source.NewController(ctx, source.Options{
-		Client: p.clientset, Sources: e.sources, Deliveries: e.delivery, Credentials: e.keeper, Hosts: e.settings.SinkHosts,
+		Client: p.clientset, Sources: e.sources, Deliveries: e.delivery, Credentials: e.keeper, Schemes: schemes, Hosts: e.settings.SinkHosts,
 		Cluster: e.settings.ClusterURI, Leads: p.registry.IsLeaderFor,
 	})
 	return e

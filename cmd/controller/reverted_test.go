@@ -15,6 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/follow"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -51,7 +52,7 @@ func newRemembering(t *testing.T, source *v1alpha1.CDEventSource) (*remembering,
 		t.Fatal(err)
 	}
 	s := store.New()
-	e.ledger = ledger.New(s, &delivery.Router{
+	e.ledger = ledger.New(s, &route.Router{
 		Sources: func(string) []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} },
 		Source:  func(types.UID) *v1alpha1.CDEventSource { return source }, SystemNamespace: "knative-cdevents",
 		Namespace:   func(string) (map[string]string, bool, error) { return nil, true, nil },

@@ -19,7 +19,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -74,7 +74,7 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if err := a.budget.Spend(&a.CDEventSource); err != nil {
 		return err
 	}
-	if err := source.Check(&a.CDEventSource, a.system); err != nil {
+	if err := source.Check(&a.CDEventSource, a.system, schemes); err != nil {
 		return err
 	}
 	return a.crowded(ctx)
@@ -106,11 +106,11 @@ func countSources(client metadata.Interface) func(context.Context, string) (bool
 	return func(ctx context.Context, namespace string) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, countFor)
 		defer cancel()
-		got, err := client.Resource(v1alpha1.SourceResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: delivery.MaxSources})
+		got, err := client.Resource(v1alpha1.SourceResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: route.MaxSources})
 		if err != nil {
 			return false, fmt.Errorf("listing the CDEventSources of namespace %s: %w", namespace, err)
 		}
-		return len(got.Items) >= delivery.MaxSources, nil
+		return len(got.Items) >= route.MaxSources, nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ import (
 	"knative.dev/pkg/configmap"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
@@ -63,7 +64,13 @@ func TestRefusedSources(t *testing.T) {
 		"spec.delivery.deadLetterSink.uri": func(a *admitted) {
 			a.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("ſvc")}}
 		},
-		"its scheme must be http or https": func(a *admitted) { a.Spec.Sink.URI.Scheme = "ftp" },
+		"its scheme must be http, https, kafka or kafkas": func(a *admitted) { a.Spec.Sink.URI.Scheme = "ftp" },
+		"must end with the name of a topic": func(a *admitted) {
+			a.Spec.Sink.URI = &apis.URL{Scheme: "kafka", Host: "b1:9092,b2:9092"}
+		},
+		"specify user and password in spec.auth": func(a *admitted) {
+			a.Spec.Sink.URI = &apis.URL{Scheme: "kafkas", User: url.User("me"), Host: "b1:9092", Path: "/releases"}
+		},
 	} {
 		err := arriving(change).Validate(apis.WithinCreate(context.Background()))
 		if want == "" && err == nil {
@@ -122,7 +129,7 @@ func TestSourceLimit(t *testing.T) {
 	kinds := runtime.NewScheme()
 	metav1.AddMetaToScheme(kinds) //nolint:errcheck,gosec // as client-go's own tests do
 	var existing []runtime.Object
-	for i := range delivery.MaxSources {
+	for i := range route.MaxSources {
 		existing = append(existing, &metav1.PartialObjectMetadata{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CDEventSource"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("all-", i)},
@@ -169,7 +176,7 @@ func TestBudgetOfANamespace(t *testing.T) {
 	}
 	same := func(*admitted) {}
 	var err *apis.FieldError
-	for range 2 * delivery.MaxSources {
+	for range 2 * route.MaxSources {
 		if err = of(same).Validate(apis.WithinCreate(context.Background())); err != nil {
 			break
 		}

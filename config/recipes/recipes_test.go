@@ -29,7 +29,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -59,7 +60,7 @@ func sourceOf(t *testing.T, file string) *v1alpha1.CDEventSource {
 		t.Fatal(err)
 	}
 	s.Namespace = "shop"
-	if err := source.Check(s, "knative-cdevents"); err != nil {
+	if err := source.Check(s, "knative-cdevents", httptransport.Schemes); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -248,7 +249,7 @@ func TestChat(t *testing.T) {
 // The chat is told what went wrong, and what gates say, by both versions of the specification.
 func TestChatIsToldFewEvents(t *testing.T) {
 	t.Parallel()
-	filter, err := delivery.Compile(sourceOf(t, "chat.yaml").Spec.Filters)
+	filter, err := route.Compile(sourceOf(t, "chat.yaml").Spec.Filters)
 	if err != nil {
 		t.Fatal(err)
 	}

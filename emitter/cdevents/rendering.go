@@ -22,10 +22,14 @@ type Rendered struct {
 	Incomplete bool
 }
 
+// Renderer is the type of Render.
+type Renderer func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (Rendered, error)
+
 // Render turns a journaled transition into the event for a source with this profile.
 func Render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (Rendered, error) {
 	if profile.Rendering > Rendering {
-		return Rendered{}, fmt.Errorf("rendering transition %d of %s: it was journaled for version %d of the rendering, and this release supports versions up to %d",
+		return Rendered{}, fmt.Errorf("rendering transition %d of %s: it was journaled for version %d of the rendering, "+
+			"and this release supports versions up to %d",
 			t.Sequence, SubjectID(subject), profile.Rendering, Rendering)
 	}
 	return renderV1(profile, subject, t)

@@ -10,7 +10,7 @@ import (
 
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -19,12 +19,12 @@ func TestBreakerProbesAndRecovers(t *testing.T) {
 	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT0.1S")}
 	s := newStage(t, src)
 	down, tries := true, 0
-	s.answer("sink", func() sender.Outcome {
+	s.answer("sink", func() transport.Outcome {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		tries++
 		if down {
-			return refuse(503, sender.Retry)()
+			return refuse(503, transport.Retry)()
 		}
 		return accepted
 	})
@@ -46,7 +46,7 @@ func TestRecoveredSinkReceivesEverythingAtOnce(t *testing.T) {
 	src := sourceTo("all", "sink")
 	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT60S")}
 	s := newStage(t, src)
-	s.answer("sink", refuse(503, sender.Retry))
+	s.answer("sink", refuse(503, transport.Retry))
 	for i := range 8 {
 		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 	}
@@ -58,14 +58,14 @@ func TestRecoveredSinkReceivesEverythingAtOnce(t *testing.T) {
 var errAny = errors.New("any")
 
 func TestHealth(t *testing.T) {
-	for class, healthy := range map[sender.Class]bool{
-		sender.Acknowledged: true, sender.Poison: true, sender.Retry: false, sender.Unauthorized: false, sender.Redirected: false,
+	for class, healthy := range map[transport.Class]bool{
+		transport.Acknowledged: true, transport.Poison: true, transport.Retry: false, transport.Unauthorized: false, transport.Redirected: false,
 	} {
-		if got := health(sender.Outcome{Class: class, Status: 401, Err: errAny}) == nil; got != healthy {
+		if got := health(transport.Outcome{Class: class, Status: 401, Err: errAny}) == nil; got != healthy {
 			t.Errorf("%v: healthy %v", class, got)
 		}
 	}
-	if health(sender.Outcome{Class: sender.Unauthorized, Err: errAny}) != nil {
+	if health(transport.Outcome{Class: transport.Unauthorized, Err: errAny}) != nil {
 		t.Error("a sink counts as unhealthy although no credentials were sent to it")
 	}
 }

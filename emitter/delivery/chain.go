@@ -8,8 +8,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // attempt is one event on its way to the sink of one source. Each step of the chain
@@ -23,15 +23,15 @@ type attempt struct {
 	event  event.Event
 	// incomplete says that the event has notes about what it lacks.
 	incomplete bool
-	target     sender.Target
-	policy     sender.Policy
+	target     transport.Target
+	policy     transport.Policy
 
 	// paced says that the attempt occupies a place in the ramp, and widen that the
 	// ramp may grow when it leaves.
 	paced, widen bool
 	// report tells the breaker how the sink is.
 	report  func(error)
-	outcome sender.Outcome
+	outcome transport.Outcome
 
 	// failed counts the failures of this event so far, and backoff is the shortest
 	// time to its next attempt.
@@ -48,7 +48,7 @@ var chain = []step{
 	(*sourceQueue).admit,
 	(*sourceQueue).pace,
 	(*sourceQueue).prepareAgain,
-	(*sourceQueue).askBreaker,
+	(*sourceQueue).checkBreaker,
 	(*sourceQueue).send,
 	(*sourceQueue).acknowledge,
 	(*sourceQueue).countFailure,

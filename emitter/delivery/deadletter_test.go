@@ -12,8 +12,8 @@ import (
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -21,10 +21,10 @@ func TestPoison(t *testing.T) {
 	t.Run("without a dead letter sink it is dropped and counted", func(t *testing.T) {
 		s := newStage(t, sourceTo("all", "sink"))
 		first := true
-		s.answer("sink", func() sender.Outcome {
+		s.answer("sink", func() transport.Outcome {
 			if first {
 				first = false
-				return refuse(400, sender.Poison)()
+				return refuse(400, transport.Poison)()
 			}
 			return accepted
 		})
@@ -39,7 +39,7 @@ func TestPoison(t *testing.T) {
 		src.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")}}
 		src.Status.DeadLetterSinkURI = apis.HTTP("letters")
 		s := newStage(t, src)
-		s.answer("sink", refuse(400, sender.Poison))
+		s.answer("sink", refuse(400, transport.Poison))
 		s.happens(t, "cart", lifecycle.Created)
 		s.eventually(t, "the dead letter is delivered", func() bool { return s.pending("uid-all") == 0 })
 		if len(s.letters) != 1 || s.letters[0].Extensions()["knativeerrorcode"] != int32(400) || len(s.dropped) > 0 {
@@ -50,7 +50,7 @@ func TestPoison(t *testing.T) {
 		src := sourceTo("all", "sink")
 		src.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")}}
 		s := newStage(t, src)
-		s.answer("sink", refuse(400, sender.Poison))
+		s.answer("sink", refuse(400, transport.Poison))
 		s.happens(t, "cart", lifecycle.Created)
 		time.Sleep(50 * time.Millisecond)
 		if s.pending("uid-all") != 1 || len(s.dropped) > 0 {
@@ -67,7 +67,7 @@ func TestRetriesThenDeadLetter(t *testing.T) {
 	src.Status.DeadLetterSinkURI = apis.HTTP("letters")
 	s := newStage(t, src)
 	tries := 0
-	s.answer("sink", func() sender.Outcome { tries++; return refuse(500, sender.Retry)() })
+	s.answer("sink", func() transport.Outcome { tries++; return refuse(500, transport.Retry)() })
 	s.happens(t, "cart", lifecycle.Created)
 	s.eventually(t, "the dead letter is delivered", func() bool { return s.pending("uid-all") == 0 })
 	if tries != 3 || len(s.letters) != 1 {
@@ -83,7 +83,7 @@ func TestDeadLettersPassAnOpenBreaker(t *testing.T) {
 	src.Status.DeadLetterSinkURI = apis.HTTP("letters")
 	s := newStage(t, src)
 	s.ProbeEvery = time.Hour
-	s.answer("sink", refuse(503, sender.Retry))
+	s.answer("sink", refuse(503, transport.Retry))
 	for i := range 40 {
 		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 	}
@@ -96,7 +96,7 @@ func TestDeadLettersPassAnOpenBreaker(t *testing.T) {
 // An event is kept if the credentials are rejected or the sink redirects. It never goes to the
 // dead letter sink.
 func TestKeptEventsNeverBecomeDeadLetters(t *testing.T) {
-	for _, class := range []sender.Class{sender.Unauthorized, sender.Redirected} {
+	for _, class := range []transport.Class{transport.Unauthorized, transport.Redirected} {
 		src := sourceTo("all", "sink")
 		src.Spec.Delivery = &eventingduckv1.DeliverySpec{
 			Retry: ptr(int32(0)), BackoffDelay: ptr("PT0.1S"), DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -29,9 +29,6 @@ type Ledger interface {
 	Abandon(source types.UID, leads func(types.NamespacedName) bool)
 }
 
-// Renderer renders a journaled transition as an event, always with the same bytes.
-type Renderer func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (cdevents.Rendered, error)
-
 // Metrics counts what is tried.
 type Metrics interface {
 	// Attempt counts an attempt; class is 2xx, 4xx, …, or "none" without an answer.
@@ -46,16 +43,17 @@ type Metrics interface {
 
 // Options configure a Delivery.
 type Options struct {
-	Ledger     Ledger
-	Transports Transports
-	Render     Renderer
+	Ledger Ledger
+	// Transport makes the attempts: a transport.Registry.
+	Transport transport.Transport
+	Render    cdevents.Renderer
 	// Passes applies a source's filters to an event to which they could not be applied
 	// when it was journaled.
 	Passes  func(*v1alpha1.CDEventSource, event.Event) (bool, error)
 	Metrics Metrics
 	// Attempts begins the span of an attempt to send the event of a transition, and returns a function that ends it; nil
 	// if nothing is traced.
-	Attempts func(t lifecycle.Transition, event, source string) func(sender.Outcome)
+	Attempts func(t lifecycle.Transition, event, source string) func(transport.Outcome)
 	// Leads says whether this process delivers for a watched object.
 	Leads func(types.NamespacedName) bool
 	// WorkersPerSource bounds how many attempts at one sink are under way; 0 for 16.

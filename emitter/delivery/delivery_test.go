@@ -12,17 +12,17 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/reconciler"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func TestEventsOfOneObjectKeepTheirOrder(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	n := 0
-	s.answer("sink", func() sender.Outcome { // every second attempt fails
+	s.answer("sink", func() transport.Outcome { // every second attempt fails
 		if n++; n%2 == 1 {
-			return refuse(503, sender.Retry)()
+			return refuse(503, transport.Retry)()
 		}
 		return accepted
 	})
@@ -47,7 +47,7 @@ func TestEventsOfOneObjectKeepTheirOrder(t *testing.T) {
 func TestHangingSinkDelaysNoOther(t *testing.T) {
 	s := newStage(t, sourceTo("dead", "dead"), sourceTo("healthy", "healthy"))
 	release := make(chan struct{})
-	s.answer("dead", func() sender.Outcome { <-release; return refuse(504, sender.Retry)() })
+	s.answer("dead", func() transport.Outcome { <-release; return refuse(504, transport.Retry)() })
 	defer close(release)
 	for i := range 40 {
 		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
@@ -92,12 +92,12 @@ func TestOnlyTheLeaderSends(t *testing.T) {
 func TestProblemEndsWithTheLead(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	sending, proceed := make(chan struct{}), make(chan struct{})
-	s.answer("sink", refuse(503, sender.Retry))
+	s.answer("sink", refuse(503, transport.Retry))
 	s.happens(t, "cart", lifecycle.Created)
 	problem := func() string { _, _, _, problem := s.SourceStatus("uid-all"); return problem }
 	s.eventually(t, "a problem is reported", func() bool { return problem() != "" })
 
-	s.answer("sink", func() sender.Outcome { sending <- struct{}{}; <-proceed; return refuse(503, sender.Retry)() })
+	s.answer("sink", func() transport.Outcome { sending <- struct{}{}; <-proceed; return refuse(503, transport.Retry)() })
 	s.happens(t, "shop", lifecycle.Created)
 	<-sending
 	s.mu.Lock()
@@ -116,7 +116,7 @@ func TestProblemEndsWithTheLead(t *testing.T) {
 
 func TestDeletedSourceHasNoPendingEvents(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
-	s.answer("sink", refuse(503, sender.Retry))
+	s.answer("sink", refuse(503, transport.Retry))
 	s.happens(t, "cart", lifecycle.Created)
 	s.DeleteSource("uid-all")
 	s.eventually(t, "the journal is empty", func() bool { return len(s.store.All()[0].Status.Journal) == 0 })
@@ -129,12 +129,12 @@ func TestShutdownDuringAnOutageIsQuick(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
-	s.answer("sink", func() sender.Outcome {
+	s.answer("sink", func() transport.Outcome {
 		select {
 		case <-hang:
 		case <-time.After(grace + time.Second):
 		}
-		return refuse(504, sender.Retry)()
+		return refuse(504, transport.Retry)()
 	})
 	for i := range 500 {
 		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)

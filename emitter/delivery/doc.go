@@ -12,16 +12,16 @@
 //
 // How an event travels:
 //
-//	recipients.go    Router chooses the sources of a transition; the ledger journals it
+//	package route    chooses the sources of a transition; the ledger journals it
 //	wake.go          the ledger reports the pending event, and its object enters the queue
 //	workers.go       a worker takes the object; never two workers the same object
 //	sourcequeue.go   deliver reads the object's pending events from the ledger, in order
 //	chain.go         try takes each event through the steps that follow
 //	prepare.go       render, check the spec, filter, find the sink, respect its pause
-//	send.go          wait for a place (ramp.go), ask the breaker (breaker.go), send by the
-//	                 transport of the sink's scheme (transport.go), acknowledge
-//	refuse.go        after a failure: count it, send a dead letter, drop, or retry later
+//	send.go          wait for a place (ramp.go), check the breaker (breaker.go), send by the
+//	                 transport of the sink's scheme (package transport), acknowledge
+//	failure.go       after a failure: count it, send a dead letter, drop, or retry later
 //
-// The other files of this package hold filters (filter.go, compile.go, decide.go, cesql.go,
-// hint.go, sampled.go), selectors (selector.go), the limits of a namespace (tenants.go) and metrics.
+// The other files hold what is known of a source (sources.go, sourcechange.go, sourcestate.go, retries.go), its
+// status (status.go), and the metrics (metrics.go).
 package delivery

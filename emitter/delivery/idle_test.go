@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -24,7 +24,7 @@ func (nothing) Backlogs() map[types.UID]ledger.Backlog             { return nil 
 func (nothing) Pending(ledger.Key, types.UID) []ledger.Pending     { return nil }
 func (nothing) Abandon(types.UID, func(types.NamespacedName) bool) {}
 
-type forgetful struct{ Transport }
+type forgetful struct{ transport.Transport }
 
 func (forgetful) Forget(types.UID) {}
 
@@ -44,7 +44,7 @@ func TestIdleSourcesCostLittle(t *testing.T) {
 	for i := range sources {
 		sources[i] = sourceTo(fmt.Sprintf("source-%d", i), "sink")
 	}
-	d := New(t.Context(), Options{Ledger: nothing{}, Transports: HTTP(forgetful{}), Leads: func(types.NamespacedName) bool { return true }})
+	d := New(t.Context(), Options{Ledger: nothing{}, Transport: forgetful{}, Leads: func(types.NamespacedName) bool { return true }})
 	goroutines, before := runtime.NumGoroutine(), heap()
 	for i, s := range sources {
 		d.UpdateSource(s)
@@ -87,7 +87,7 @@ func TestIdleQueueClosesItsClients(t *testing.T) {
 			t.Errorf("clients closed %d times, want once", n)
 		}
 		// A queue with a waiting event is not idle.
-		s.answer("sink", refuse(503, sender.Retry))
+		s.answer("sink", refuse(503, transport.Retry))
 		s.happens(t, "cart", lifecycle.Upgraded)
 		time.Sleep(10 * restAfter)
 		if n := s.forgotten.Load(); n != 1 {

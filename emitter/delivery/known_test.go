@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 // knows has a router find these sources, as they are when it looks.
-func (r *Router) knows(all func() []*v1alpha1.CDEventSource) *Router {
+func knows(r *route.Router, all func() []*v1alpha1.CDEventSource) *route.Router {
 	r.Sources = func(namespace string) []*v1alpha1.CDEventSource {
 		return slices.DeleteFunc(slices.Clone(all()), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
 	}

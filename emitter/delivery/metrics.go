@@ -42,12 +42,16 @@ func NewInstruments() (*Instruments, error) {
 		name, says string
 	}{
 		{&i.delivered, "cdevents_delivered", "Events that a sink accepted, by source and type."},
-		{&i.incomplete, "cdevents_incomplete", "Accepted events that are incomplete, and say in customData.notes what is missing, by source."},
-		{&i.attempts, "cdevents_delivery_attempts", "Delivery attempts, by source and class of the answer (none if there was no answer)."},
+		{&i.incomplete, "cdevents_incomplete", "Accepted events that are incomplete, and say in customData.notes what " +
+			"is missing, by source."},
+		{&i.attempts, "cdevents_delivery_attempts", "Delivery attempts, by source and class of the answer (none if " +
+			"there was no answer)."},
 		{&i.deadLetters, "cdevents_dead_letters", "Events that the dead letter sink accepted, by source."},
 		{&i.dropped, "cdevents_dropped", "Events that were dropped on purpose, by reason."},
-		{&i.conflicts, "cdevents_ledger_conflicts", "Writes to the ledger that conflicted with another write and were repeated."},
-		{&i.refused, "cdevents_ledger_write_failures", "Writes to the ledger that the API server did not accept, or did not confirm. They are retried."},
+		{&i.conflicts, "cdevents_ledger_conflicts", "Writes to the ledger that conflicted with another write and were " +
+			"repeated."},
+		{&i.refused, "cdevents_ledger_write_failures", "Writes to the ledger that the API server did not accept, or " +
+			"did not confirm. They are retried."},
 		{&i.merged, "cdevents_merged_snapshots", "Observed updates that were merged because a history was full."},
 	} {
 		var err error
@@ -86,17 +90,20 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 		return fmt.Errorf("making the gauge cdevents_pending: %w", err)
 	}
 	oldest, err := meter.Float64ObservableGauge("cdevents_oldest_pending_age", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest pending event, by source; 0 if there is none. Every replica reports the same value."))
+		metric.WithDescription("Age of the oldest pending event, by source; 0 if there is none. Every replica reports "+
+			"the same value."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_oldest_pending_age: %w", err)
 	}
 	open, err := meter.Int64ObservableGauge("cdevents_breaker_open",
-		metric.WithDescription("1 while the breaker of a source is open, and 0 otherwise. The replica that sends the events reports it."))
+		metric.WithDescription("1 while the breaker of a source is open, and 0 otherwise. The replica that sends the "+
+			"events reports it."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_breaker_open: %w", err)
 	}
 	led, err := meter.Float64ObservableGauge("cdevents_leading_ratio", metric.WithUnit("1"),
-		metric.WithDescription("Part of all names of objects that this replica leads for. The sum over the replicas is 1, unless a leader is missing."))
+		metric.WithDescription("Part of all names of objects that this replica leads for. The sum over the replicas "+
+			"is 1, unless a leader is missing."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_leading_ratio: %w", err)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -34,20 +34,20 @@ func TestNoAttemptStartsAtTheFormerSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := sourceTo("all", "former")
 		s := newStage(t, src)
-		s.answer("former", func() sender.Outcome {
-			out := refuse(503, sender.Retry)()
+		s.answer("former", func() transport.Outcome {
+			out := refuse(503, transport.Retry)()
 			out.RetryAfter = time.Second
 			return out
 		})
 		s.happens(t, "cart", lifecycle.Created)
 		synctest.Wait() // the sink sent Retry-After, so only one event may be sent at a time
-		s.answer("former", func() sender.Outcome { time.Sleep(time.Minute); return accepted })
+		s.answer("former", func() transport.Outcome { time.Sleep(time.Minute); return accepted })
 		time.Sleep(20 * time.Second) // one is being sent
 		for i := range 3 {
 			s.happens(t, fmt.Sprintf("more-%d", i), lifecycle.Created)
 		}
 		synctest.Wait() // they wait for a free slot
-		former := s.record("former", func() sender.Outcome { return accepted })
+		former := s.record("former", func() transport.Outcome { return accepted })
 		s.UpdateSource(moved(src))
 		time.Sleep(10 * time.Minute)
 		if former.within(0, time.Hour) > 0 || s.pending("uid-all") > 0 {
@@ -60,19 +60,19 @@ func TestNoAttemptStartsAtTheFormerSink(t *testing.T) {
 func TestResponseOfTheFormerSinkIsIgnored(t *testing.T) {
 	for name, c := range map[string]struct {
 		source *v1alpha1.CDEventSource
-		answer func() sender.Outcome
+		answer func() transport.Outcome
 	}{
-		"permanent rejection":   {sourceTo("all", "sink"), refuse(400, sender.Poison)},
-		"failure with backoff":  {counted(3, "PT10M"), refuse(503, sender.Retry)},
-		"failure of last retry": {counted(0, "PT1S"), refuse(503, sender.Retry)},
+		"permanent rejection":   {sourceTo("all", "sink"), refuse(400, transport.Poison)},
+		"failure with backoff":  {counted(3, "PT10M"), refuse(503, transport.Retry)},
+		"failure of last retry": {counted(0, "PT1S"), refuse(503, transport.Retry)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t, c.source)
-				s.answer("sink", func() sender.Outcome { time.Sleep(20 * time.Second); return c.answer() })
+				s.answer("sink", func() transport.Outcome { time.Sleep(20 * time.Second); return c.answer() })
 				s.happens(t, "cart", lifecycle.Created)
 				time.Sleep(5 * time.Second)
-				asked := s.record("new", func() sender.Outcome { return accepted })
+				asked := s.record("new", func() transport.Outcome { return accepted })
 				s.UpdateSource(moved(c.source))
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
@@ -94,7 +94,7 @@ func TestNewSinkStartsWithAClosedBreaker(t *testing.T) {
 		b := s.queues["uid-all"].breaker
 		b.probeEvery = time.Hour
 		b.reset()
-		s.answer("sink", refuse(503, sender.Retry))
+		s.answer("sink", refuse(503, transport.Retry))
 		for i := range 8 {
 			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 		}
@@ -118,11 +118,11 @@ func TestNoEventIsSkippedWhenTheLeadIsLostBriefly(t *testing.T) {
 		var lost atomic.Bool
 		s.Leads = func(types.NamespacedName) bool { return !lost.Swap(false) }
 		first := true
-		s.answer("sink", func() sender.Outcome {
+		s.answer("sink", func() transport.Outcome {
 			if first {
 				first = false
 				lost.Store(true)
-				return refuse(503, sender.Retry)()
+				return refuse(503, transport.Retry)()
 			}
 			return accepted
 		})

@@ -8,9 +8,9 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
 )
 
 // preparation finds out what is sent where and how. It asks no sink for anything.
@@ -89,7 +89,7 @@ func (q *sourceQueue) address(a *attempt) decision {
 		return after(unresolved)
 	}
 	var err error
-	if a.policy, err = sender.NewPolicy(a.source.Spec.Delivery); err != nil {
+	if a.policy, err = transport.NewPolicy(a.source.Spec.Delivery); err != nil {
 		q.setProblem(err.Error())
 		return after(unresolved)
 	}
@@ -104,19 +104,19 @@ func (q *sourceQueue) checkPause(a *attempt) decision {
 	return next
 }
 
-func sinkOf(s *v1alpha1.CDEventSource) (sender.Target, bool) {
+func sinkOf(s *v1alpha1.CDEventSource) (transport.Target, bool) {
 	return targetOf(s.SinkAddress(), s.Status.SinkCACerts, credentials.OfSink(s))
 }
 
-func deadLetterSinkOf(s *v1alpha1.CDEventSource) (sender.Target, bool) {
+func deadLetterSinkOf(s *v1alpha1.CDEventSource) (transport.Target, bool) {
 	return targetOf(s.DeadLetterSinkAddress(), s.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(s))
 }
 
-func targetOf(uri *apis.URL, caCerts *string, show credentials.Want) (sender.Target, bool) {
+func targetOf(uri *apis.URL, caCerts *string, refs credentials.References) (transport.Target, bool) {
 	if uri == nil || uri.Host == "" {
-		return sender.Target{}, false
+		return transport.Target{}, false
 	}
-	t := sender.Target{URL: uri.String(), Source: show.UID, Show: show}
+	t := transport.Target{URL: uri.String(), Source: refs.UID, Credentials: refs}
 	if caCerts != nil {
 		t.CACerts = *caCerts
 	}

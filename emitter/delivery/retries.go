@@ -6,8 +6,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // retries knows which events have failed, and when each may be tried again. The mutex of
@@ -26,19 +26,19 @@ type retry struct {
 	// those after which the event is kept in any case.
 	tries, failures int
 	// last is the outcome of the last attempt.
-	last sender.Outcome
+	last transport.Outcome
 	// notBefore is when the event may be sent again.
 	notBefore time.Time
 }
 
 // failed counts one more failure of an event.
-func (r *retries) failed(key ledger.Key, event ledger.Pending, out sender.Outcome) retry {
+func (r *retries) failed(key ledger.Key, event ledger.Pending, out transport.Outcome) retry {
 	t := r.byObject[key]
 	if t.line != event.Name || t.sequence != event.Transition.Sequence {
 		t = retry{line: event.Name, sequence: event.Transition.Sequence}
 	}
 	t.tries++
-	if out.Class == sender.Retry {
+	if out.Class == transport.Retry {
 		t.failures++
 	}
 	t.last = out

@@ -14,8 +14,8 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -36,9 +36,9 @@ type log struct {
 	start time.Time
 }
 
-func (s *stage) record(host string, answer func() sender.Outcome) *log {
+func (s *stage) record(host string, answer func() transport.Outcome) *log {
 	l := &log{start: time.Now()}
-	s.answer(host, func() sender.Outcome {
+	s.answer(host, func() transport.Outcome {
 		l.mu.Lock()
 		l.times = append(l.times, time.Since(l.start))
 		l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *log) within(from, to time.Duration) (n int) {
 func TestNewEventsAreNotRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(3, "PT5M"))
-		sink := s.record("sink", refuse(503, sender.Retry))
+		sink := s.record("sink", refuse(503, transport.Retry))
 		for range 5 {
 			s.happens(t, "cart", lifecycle.Upgraded)
 			time.Sleep(300 * time.Millisecond)
@@ -96,7 +96,7 @@ func TestShortOutageCausesNoDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(10, "PT10M"))
 		s.ProbeEvery = 5 * time.Second
-		sink := s.record("sink", refuse(503, sender.Retry))
+		sink := s.record("sink", refuse(503, transport.Retry))
 		for i := range 20 {
 			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 		}
@@ -104,7 +104,7 @@ func TestShortOutageCausesNoDeadLetters(t *testing.T) {
 		if n := sink.within(0, time.Hour); n != 20 || s.lettered() != 0 {
 			t.Errorf("%d requests, %d dead letters", n, s.lettered())
 		}
-		again := s.record("sink", func() sender.Outcome { return accepted })
+		again := s.record("sink", func() transport.Outcome { return accepted })
 		s.happens(t, "another", lifecycle.Created)
 		time.Sleep(time.Second)
 		if again.within(0, time.Hour) != 1 {
@@ -127,7 +127,7 @@ func TestShortOutageCausesNoDeadLetters(t *testing.T) {
 func TestDeadLetterAfterAllRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(2, "PT100S"))
-		sink := s.record("sink", refuse(503, sender.Retry))
+		sink := s.record("sink", refuse(503, transport.Retry))
 		for i := range 30 {
 			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 		}
@@ -145,10 +145,10 @@ func TestDeadLetterAfterAllRetries(t *testing.T) {
 func TestUnauthorizedUsesUpNoRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(1, "PT1S"))
-		s.answer("sink", refuse(401, sender.Unauthorized))
+		s.answer("sink", refuse(401, transport.Unauthorized))
 		s.happens(t, "cart", lifecycle.Created)
 		time.Sleep(time.Hour)
-		sink := s.record("sink", refuse(503, sender.Retry))
+		sink := s.record("sink", refuse(503, transport.Retry))
 		time.Sleep(30 * time.Minute)
 		if sink.within(0, time.Hour) != 2 || s.lettered() != 1 {
 			t.Errorf("%d dead letters after requests at %v", s.lettered(), sink.times)
@@ -156,9 +156,9 @@ func TestUnauthorizedUsesUpNoRetries(t *testing.T) {
 	})
 }
 
-func later(after time.Duration) func() sender.Outcome {
-	return func() sender.Outcome {
-		out := refuse(429, sender.Retry)()
+func later(after time.Duration) func() transport.Outcome {
+	return func() transport.Outcome {
+		out := refuse(429, transport.Retry)()
 		out.RetryAfter = after
 		return out
 	}
@@ -172,7 +172,7 @@ func TestRetryAfterHoldsForTheSink(t *testing.T) {
 				s := newStage(t, source, sourceTo("other", "other"))
 				s.ProbeEvery = 5 * time.Second
 				answer := later(5 * time.Minute)
-				sink := s.record("sink", func() sender.Outcome { time.Sleep(10 * time.Millisecond); return answer() })
+				sink := s.record("sink", func() transport.Outcome { time.Sleep(10 * time.Millisecond); return answer() })
 				for i := range 40 {
 					s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 				}
@@ -206,7 +206,7 @@ func TestRetryAfterHoldsForTheSink(t *testing.T) {
 func TestRetryAfterOfTheDeadLetterSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(0, "PT1S"))
-		s.answer("sink", refuse(400, sender.Poison))
+		s.answer("sink", refuse(400, transport.Poison))
 		letters := s.record("letters", later(5*time.Minute))
 		for i := range 20 {
 			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
@@ -232,7 +232,7 @@ func TestNewSinkStartsWithAllRetries(t *testing.T) {
 		time.Sleep(time.Second)
 		moved := counted(1, "PT10M")
 		moved.Generation, moved.Status.ObservedGeneration, moved.Status.SinkURI = 2, 2, apis.HTTP("moved")
-		asked := s.record("moved", refuse(503, sender.Retry))
+		asked := s.record("moved", refuse(503, transport.Retry))
 		s.UpdateSource(moved)
 		time.Sleep(time.Second)
 		if asked.within(0, time.Second) != 1 || s.lettered() > 0 {
@@ -253,7 +253,7 @@ func TestNewSinkStartsWithAllRetries(t *testing.T) {
 func TestChangedTrustRetriesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(1, "PT10M"))
-		s.answer("sink", refuse(0, sender.Retry))
+		s.answer("sink", refuse(0, transport.Retry))
 		s.happens(t, "cart", lifecycle.Created)
 		time.Sleep(time.Second)
 		s.answer("sink", nil)
@@ -273,7 +273,7 @@ func TestChangedTrustRetriesAtOnce(t *testing.T) {
 func TestRetriesAreForgotten(t *testing.T) {
 	var a retries
 	for i := range 100 {
-		a.failed(ledger.Key{Name: fmt.Sprint(i)}, ledger.Pending{Name: "x"}, sender.Outcome{})
+		a.failed(ledger.Key{Name: fmt.Sprint(i)}, ledger.Pending{Name: "x"}, transport.Outcome{})
 	}
 	a.pause("sink", time.Nanosecond)
 	a.forget(func(ledger.Key, retry) bool { return true })

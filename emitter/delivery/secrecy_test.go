@@ -26,9 +26,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/certs"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -114,15 +113,15 @@ func TestOnlyTheSinkSeesSecrets(t *testing.T) {
 	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), zap.New(core).Sugar()))
 	subjects := store.New()
 	s := &stage{store: subjects, cancel: cancel}
-	s.ledger = ledger.New(subjects, (&Router{
+	s.ledger = ledger.New(subjects, knows(&route.Router{
 		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
-	}).knows(func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} }), said)
+	}, func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} }), said)
 	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{Allowed: loopback}, credentials.NewKeeper(kube))),
+		Ledger: s.ledger, Transport: overHTTP(kube),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
 		Leads: func(types.NamespacedName) bool { return true },
 	})

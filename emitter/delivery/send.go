@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // admit waits until the ledger can hold one more acknowledgement. What it holds is sent again after a crash.
@@ -27,9 +27,9 @@ func (q *sourceQueue) pace(a *attempt) decision {
 	return next
 }
 
-// askBreaker spares a sink that fails. It does not where retries are counted: each of
+// checkBreaker spares a sink that fails. It does not where retries are counted: each of
 // them takes place, at its time.
-func (q *sourceQueue) askBreaker(a *attempt) decision {
+func (q *sourceQueue) checkBreaker(a *attempt) decision {
 	var allowed bool
 	if a.report, allowed = q.breaker.allow(); !allowed && !countsRetries(a.source) {
 		return after(q.breaker.untilProbe())
@@ -39,14 +39,14 @@ func (q *sourceQueue) askBreaker(a *attempt) decision {
 
 // send makes the attempt, and notes what it says of the sink.
 func (q *sourceQueue) send(a *attempt) decision {
-	end := func(sender.Outcome) {}
+	end := func(transport.Outcome) {}
 	if q.d.Attempts != nil {
 		end = q.d.Attempts(a.pending.Transition, a.event.Type(), q.label())
 	}
-	a.outcome = q.d.Transports.send(q.sending, a.target, a.event, a.policy)
+	a.outcome = q.d.Transport.Send(q.sending, a.target, a.event, a.policy)
 	end(a.outcome)
 	q.d.Metrics.Attempt(q.label(), classLabel(a.outcome))
-	acknowledged := a.outcome.Class == sender.Acknowledged
+	acknowledged := a.outcome.Class == transport.Acknowledged
 	if q.sending.Err() != nil && !acknowledged {
 		a.report(nil) // we hung up; the sink is not to blame
 		return stopped
@@ -62,7 +62,7 @@ func (q *sourceQueue) send(a *attempt) decision {
 
 // acknowledge settles an event that the sink has accepted.
 func (q *sourceQueue) acknowledge(a *attempt) decision {
-	if a.outcome.Class != sender.Acknowledged {
+	if a.outcome.Class != transport.Acknowledged {
 		return next
 	}
 	now := time.Now()
@@ -90,14 +90,15 @@ var errUnhealthy = errors.New("the sink does not accept events")
 
 // health is what the breaker counts. A sink that refuses a single event is healthy, and
 // so is one that was not asked for want of credentials.
-func health(out sender.Outcome) error {
-	if out.Class == sender.Acknowledged || out.Class == sender.Poison || out.Class == sender.Unauthorized && out.Status == 0 {
+func health(out transport.Outcome) error {
+	notAsked := out.Class == transport.Unauthorized && out.Status == 0
+	if out.Class == transport.Acknowledged || out.Class == transport.Poison || notAsked {
 		return nil
 	}
 	return errUnhealthy
 }
 
-func classLabel(out sender.Outcome) string {
+func classLabel(out transport.Outcome) string {
 	if out.Status == 0 {
 		return "none"
 	}

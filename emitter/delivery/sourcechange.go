@@ -9,8 +9,8 @@ import (
 	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // sinkChanged says whether a source has changed so that earlier attempts say nothing about
@@ -46,10 +46,10 @@ func (q *sourceQueue) update(s *v1alpha1.CDEventSource) bool {
 		q.retries = retries{}
 		q.breaker.reset()
 	case credentials:
-		q.retries.release(func(r retry) bool { return r.last.Class == sender.Unauthorized })
+		q.retries.release(func(r retry) bool { return r.last.Class == transport.Unauthorized })
 	}
 	if deadLetterSink {
-		q.retries.release(func(r retry) bool { return r.last.Class == sender.Poison })
+		q.retries.release(func(r retry) bool { return r.last.Class == transport.Poison })
 	}
 	return before.Generation != s.Generation || before.Status.ObservedGeneration != s.Status.ObservedGeneration ||
 		sink || deadLetterSink || credentials

@@ -84,7 +84,7 @@ func (q *sourceQueue) rest() {
 	}
 	q.resting = time.AfterFunc(restAfter, func() {
 		if q.queue.Idle() {
-			q.d.Transports.forget(q.current().UID)
+			q.d.Transport.Forget(q.current().UID)
 		}
 	})
 }

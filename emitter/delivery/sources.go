@@ -40,7 +40,7 @@ func (d *Delivery) DeleteSource(uid types.UID) {
 		if ok {
 			q.stop()
 		}
-		d.Transports.forget(uid)
+		d.Transport.Forget(uid)
 		d.Ledger.Abandon(uid, d.Leads)
 	})
 }

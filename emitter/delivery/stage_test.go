@@ -19,8 +19,9 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
@@ -34,7 +35,7 @@ type stage struct {
 
 	mu      sync.Mutex
 	got     []string
-	answers map[string]func() sender.Outcome
+	answers map[string]func() transport.Outcome
 	letters []event.Event
 	dropped map[string]int64
 	leads   bool
@@ -42,25 +43,25 @@ type stage struct {
 	incomplete, forgotten atomic.Int64
 }
 
-var accepted = sender.Outcome{Class: sender.Acknowledged, Status: 202}
+var accepted = transport.Outcome{Class: transport.Acknowledged, Status: 202}
 
 func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	t.Helper()
-	s := &stage{store: store.New(), answers: map[string]func() sender.Outcome{}, dropped: map[string]int64{}, leads: true}
-	filters := NewFilters()
-	router := (&Router{
+	s := &stage{store: store.New(), answers: map[string]func() transport.Outcome{}, dropped: map[string]int64{}, leads: true}
+	filters := route.NewFilters()
+	router := knows(&route.Router{
 		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
 		Passes:      filters.Passes,
-	}).knows(func() []*v1alpha1.CDEventSource { return sources })
+	}, func() []*v1alpha1.CDEventSource { return sources })
 	s.ledger = ledger.New(s.store, router, s)
 	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transports: Transports{"http": s}, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
+		Ledger: s.ledger, Transport: s, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
 	s.ledger.OnPending(s.Enqueue)
@@ -75,7 +76,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 
 // Send implements Transport. It records accepted events, and answers as the test has set for
 // the host of the sink.
-func (s *stage) Send(ctx context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
+func (s *stage) Send(ctx context.Context, to transport.Target, ev event.Event, _ transport.Policy) transport.Outcome {
 	s.mu.Lock()
 	host := strings.TrimPrefix(to.URL, "http://")
 	answer := s.answers[host]
@@ -85,9 +86,9 @@ func (s *stage) Send(ctx context.Context, to sender.Target, ev event.Event, _ se
 		out = answer()
 	}
 	if ctx.Err() != nil {
-		return sender.Outcome{Class: sender.Retry, Err: ctx.Err()}
+		return transport.Outcome{Class: transport.Retry, Err: ctx.Err()}
 	}
-	if out.Class == sender.Acknowledged {
+	if out.Class == transport.Acknowledged {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.got = append(s.got, fmt.Sprintf("%s %s %s", host, ev.Subject(), strings.Split(ev.Type(), ".")[3]))
@@ -98,7 +99,7 @@ func (s *stage) Send(ctx context.Context, to sender.Target, ev event.Event, _ se
 	return out
 }
 
-func (s *stage) answer(host string, f func() sender.Outcome) {
+func (s *stage) answer(host string, f func() transport.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[host] = f
@@ -114,9 +115,9 @@ func (s *stage) Conflict()                               {}
 func (s *stage) Dropped(reason string, n int64)          { s.mu.Lock(); s.dropped[reason] += n; s.mu.Unlock() }
 func (s *stage) received() []string                      { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.got) }
 
-func refuse(status int, class sender.Class) func() sender.Outcome {
-	return func() sender.Outcome {
-		return sender.Outcome{Class: class, Status: status, Err: fmt.Errorf("the sink answered %d", status)}
+func refuse(status int, class transport.Class) func() transport.Outcome {
+	return func() transport.Outcome {
+		return transport.Outcome{Class: class, Status: status, Err: fmt.Errorf("the sink answered %d", status)}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -20,13 +20,13 @@ func TestUnreadableEventIsDroppedInOrder(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	// The journal changes during an attempt, so the events that were read before are outdated.
 	asked, changed := make(chan struct{}, 1), make(chan struct{})
-	s.answer("sink", func() sender.Outcome {
+	s.answer("sink", func() transport.Outcome {
 		select {
 		case asked <- struct{}{}:
 		default:
 		}
 		<-changed
-		return refuse(503, sender.Retry)()
+		return refuse(503, transport.Retry)()
 	})
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed, lifecycle.Published)
 	<-asked

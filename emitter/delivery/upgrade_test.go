@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"knative.dev/pkg/apis"
 
@@ -27,9 +28,11 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -70,6 +73,14 @@ func TestUpgradeSendsJournaledEvents(t *testing.T) {
 	}
 }
 
+// overHTTP returns a transport to loopback addresses.
+func overHTTP(kube kubernetes.Interface) transport.Transport {
+	return httptransport.NewClients(transport.Access{
+		Addresses:   transport.Addresses{Allowed: loopback},
+		Credentials: credentials.NewKeeper(kube, httptransport.Schemes), Trust: transport.NewTrust(),
+	})
+}
+
 // loopback holds the addresses of the tests' sinks.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
@@ -100,9 +111,9 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 	ctx, cancel := context.WithCancel(context.Background())
 	said := &transcript{}
 	s := &stage{store: subjects, cancel: cancel}
-	s.ledger = ledger.New(subjects, &Router{}, said)
+	s.ledger = ledger.New(subjects, &route.Router{}, said)
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{Allowed: loopback}, credentials.NewKeeper(fake.NewClientset()))),
+		Ledger: s.ledger, Transport: overHTTP(fake.NewClientset()),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
 		Leads: func(types.NamespacedName) bool { return true },
 	})

@@ -12,7 +12,7 @@ import (
 	"knative.dev/pkg/observability/tracing"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -35,7 +35,7 @@ func TestNoSpanHasCredentials(t *testing.T) {
 	for i := range all {
 		tracer.Journaled(cart, past(all[:i+1]), all[i:i+1])
 		tracer.Attempt(tracer.Mark(cart, all[i]), "x",
-			"shop/releases")(sender.Outcome{Class: sender.Retry, Err: fmt.Errorf("asking %s", u)})
+			"shop/releases")(transport.Outcome{Class: transport.Retry, Err: fmt.Errorf("asking %s", u)})
 	}
 	if err := stop(t.Context()); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -165,19 +165,19 @@ func (t *Tracer) span(ctx context.Context, id trace.SpanID, name string, from, t
 }
 
 // Attempt begins the span of an attempt to deliver an event. The returned function ends it.
-func (t *Tracer) Attempt(tr lifecycle.Transition, event, source string) func(sender.Outcome) {
+func (t *Tracer) Attempt(tr lifecycle.Transition, event, source string) func(transport.Outcome) {
 	parent := parse(given(tr))
 	if !parent.IsSampled() {
-		return func(sender.Outcome) {}
+		return func(transport.Outcome) {}
 	}
 	_, s := t.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parent), "send to "+source,
 		trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithAttributes(attribute.String("cloudevents.event_type", event), attribute.String("cdevents.source", source)))
-	return func(out sender.Outcome) {
+	return func(out transport.Outcome) {
 		if out.Status > 0 {
 			s.SetAttributes(attribute.Int("http.response.status_code", out.Status))
 		}
-		if out.Class != sender.Acknowledged {
+		if out.Class != transport.Acknowledged {
 			s.SetStatus(codes.Error, "the sink did not accept the event: "+strconv.Itoa(out.Status))
 		}
 		s.End()

@@ -15,8 +15,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -85,7 +85,7 @@ func play(t *testing.T, config tracing.Config, all []lifecycle.Transition) (mark
 			tr := tracer.Mark(cart, all[i])
 			tracer.Journaled(cart, past(all[:i+1]), all[i:i+1])
 			tracer.Attempt(tr, "dev.cdevents.service.upgraded.0.3.0",
-				"shop/releases")(sender.Outcome{Class: sender.Acknowledged, Status: 202})
+				"shop/releases")(transport.Outcome{Class: transport.Acknowledged, Status: 202})
 			marked = append(marked, tr)
 		}
 		if err := stop(t.Context()); err != nil {

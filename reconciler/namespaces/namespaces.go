@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -81,8 +81,8 @@ func (n *Informer) cached(name string) (map[string]string, bool) {
 // EnvironmentOf returns the environment of a namespace, as events without a setting of their source have it. It never
 // blocks.
 func (n *Informer) EnvironmentOf(namespace string) string {
-	if labels, _ := n.cached(namespace); labels[delivery.EnvironmentLabel] != "" {
-		return labels[delivery.EnvironmentLabel]
+	if labels, _ := n.cached(namespace); labels[route.EnvironmentLabel] != "" {
+		return labels[route.EnvironmentLabel]
 	}
 	return n.settings.Environment().ID
 }
@@ -114,7 +114,7 @@ func changes(report func(namespace string)) cache.ResourceEventHandler {
 
 // bounded limits the labels of a namespace. It always keeps the one that events show.
 func bounded(labels map[string]string) map[string]string {
-	return lifecycle.BoundLabels(labels, delivery.EnvironmentLabel)
+	return lifecycle.BoundLabels(labels, route.EnvironmentLabel)
 }
 
 // labelsOnly reduces a namespace to its labels. It is a cache.TransformFunc.

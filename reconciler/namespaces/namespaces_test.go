@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 func labelledNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
@@ -99,7 +99,7 @@ func TestChangedLabelsAreReported(t *testing.T) {
 // The labels of a namespace are stored with each of its Services.
 func TestNamespaceLabelsAreBounded(t *testing.T) {
 	t.Parallel()
-	all := map[string]string{delivery.EnvironmentLabel: "prod"}
+	all := map[string]string{route.EnvironmentLabel: "prod"}
 	for i := range 1900 {
 		all[fmt.Sprintf("%s%05d", strings.Repeat("a", 312), i)] = strings.Repeat("v", 63)
 	}
@@ -115,8 +115,8 @@ func TestNamespaceLabelsAreBounded(t *testing.T) {
 		for k, v := range labels {
 			size += len(k) + len(v)
 		}
-		if size > 64<<10 || size < 60<<10 || labels[delivery.EnvironmentLabel] != "prod" {
-			t.Errorf("%d bytes of labels, the environment is %q", size, labels[delivery.EnvironmentLabel])
+		if size > 64<<10 || size < 60<<10 || labels[route.EnvironmentLabel] != "prod" {
+			t.Errorf("%d bytes of labels, the environment is %q", size, labels[route.EnvironmentLabel])
 		}
 	}
 	labels, _, err := n.Labels(context.Background(), "many")
@@ -137,7 +137,7 @@ func TestEnvironmentOfANamespace(t *testing.T) {
 	t.Parallel()
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	for name, labels := range map[string]map[string]string{
-		"named":   {delivery.EnvironmentLabel: "blue"},
+		"named":   {route.EnvironmentLabel: "blue"},
 		"unnamed": {"stage": "dev"},
 	} {
 		if err := store.Add(labelledNamespace(name, labels)); err != nil {

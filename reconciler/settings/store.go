@@ -19,7 +19,7 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 

@@ -12,35 +12,42 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // addressOf reads the address from an object's status, or explains why there is none.
-func addressOf(object *unstructured.Unstructured, desc string, name, caCerts *string) (*duckv1.Addressable, error) {
+func addressOf(
+	object *unstructured.Unstructured, desc string, name, caCerts *string, schemes transport.Schemes,
+) (*duckv1.Addressable, error) {
 	var status duckv1.AddressStatus
 	raw, err := json.Marshal(object.Object["status"])
 	if err == nil {
 		err = json.Unmarshal(raw, &status)
 	}
 	if err != nil {
-		return nil, problemf("SinkNotAddressable", "The address in the status of %s cannot be read; check the controller that sets it", desc)
+		return nil, problemf("SinkNotAddressable", "The address in the status of %s cannot be read; check the "+
+			"controller that sets it", desc)
 	}
 	addr, err := choose(status, desc, name)
 	if err != nil {
 		return nil, err
 	}
 	if addr == nil || addr.URL == nil {
-		return nil, problemf("SinkNotAddressable", "%s has no address yet (status.address.url): %s", desc, readiness(object))
+		return nil, problemf("SinkNotAddressable", "%s has no address yet (status.address.url): %s",
+			desc, readiness(object))
 	}
 	if addr.URL.URL().Hostname() == "" {
-		return nil, problemf("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is %s); check the controller that sets it", desc, redacted(addr.URL))
+		return nil, problemf("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is "+
+			"%s); check the controller that sets it", desc, redacted(addr.URL))
 	}
 	if v1alpha1.Shown(addr.URL) != addr.URL {
-		return nil, problemf("SinkHasCredentials", "The address of %s has credentials (status.address.url is %s), which a status must not have; "+
+		return nil, problemf("SinkHasCredentials", "The address of %s has credentials (status.address.url is %s), "+
+			"which a status must not have; "+
 			"remove them there, and specify them in spec.auth", desc, redacted(addr.URL))
 	}
-	if _, err := hosts.Of(addr.URL.URL().Hostname()); err != nil {
-		return nil, problemf("SinkNotAddressable", "The address of %s cannot be used (status.address.url is %s): the host %v; check the controller that sets it", desc, redacted(addr.URL), err)
+	if err := schemes.Check(addr.URL.URL()); err != nil {
+		return nil, problemf("SinkNotAddressable", "The address of %s cannot be used (status.address.url is %s): %v; "+
+			"check the controller that sets it", desc, redacted(addr.URL), err)
 	}
 	addr = addr.DeepCopy()
 	// Trust both the sink's own certificate authorities and those that the source adds.
@@ -71,7 +78,8 @@ func choose(status duckv1.AddressStatus, desc string, name *string) (*duckv1.Add
 			names = append(names, fmt.Sprintf("%q", *n))
 		}
 	}
-	return nil, problemf("SinkAddressUnknown", "%s has no address with the name %q; its addresses are %s", desc, *name, list(names))
+	return nil, problemf("SinkAddressUnknown", "%s has no address with the name %q; its addresses are %s",
+		desc, *name, list(names))
 }
 
 func list(names []string) string {
@@ -94,7 +102,8 @@ func readiness(object *unstructured.Unstructured) string {
 			continue
 		}
 		if condition["status"] == "True" {
-			return "it is Ready, so objects of this kind do not seem to accept events; use a Broker, a Channel, a Service or another addressable"
+			return "it is Ready, so objects of this kind do not seem to accept events; use a Broker, a Channel, a " +
+				"Service or another addressable"
 		}
 		if reason, ok := condition["reason"].(string); ok && word.MatchString(reason) {
 			return fmt.Sprintf("it is not Ready (%s); see its status", reason)

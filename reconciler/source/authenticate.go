@@ -10,7 +10,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
 )
 
 // authenticate checks that the credentials for the source's sinks exist, exactly as a
@@ -21,25 +21,25 @@ func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource
 	s.Status.Auth = nil
 	shows := false
 	for _, at := range []struct {
-		uri  *apis.URL
-		want credentials.Want
+		uri        *apis.URL
+		references credentials.References
 	}{
 		{s.SinkAddress(), credentials.OfSink(s)},
 		{s.DeadLetterSinkAddress(), credentials.OfDeadLetterSink(s)},
 	} {
-		if at.want.Nothing() {
+		if at.references.Empty() {
 			continue
 		}
 		shows = true
-		if at.want.Audience != "" {
-			name := at.want.ServiceAccount()
+		if at.references.Audience != "" {
+			name := at.references.ServiceAccount()
 			s.Status.Auth = &duckv1.AuthStatus{ServiceAccountName: &name}
 		}
 		if at.uri == nil {
 			conditions.MarkUnknown(ready, "SinkNotResolved", "The credentials are checked as soon as the sink has an address")
 			return
 		}
-		_, err := r.credentials.For(ctx, at.want, at.uri.URL())
+		_, err := r.credentials.For(ctx, at.references, at.uri.URL())
 		if err == nil {
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 	"knative.dev/pkg/ptr"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
 func withSecret(s *v1alpha1.CDEventSource) {

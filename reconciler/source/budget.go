@@ -12,7 +12,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 	// the most expensive expressions of this length take some milliseconds.
 	perSecond = 1 << 10
 	// atOnce allows all sources of a namespace to be written at once, however large.
-	atOnce = delivery.MaxSources * delivery.MaxExpressions
+	atOnce = route.MaxSources * route.MaxExpressions
 	// maxNamespaces bounds the memory. The namespace that is forgotten has a full budget.
 	maxNamespaces = 10_000
 )
@@ -44,8 +44,8 @@ func NewBudget(system string) *Budget {
 // Spend takes the cost of checking a source from the budget of its namespace, or refuses the
 // source. A source that is refused for its size alone costs nothing.
 func (b *Budget) Spend(s *v1alpha1.CDEventSource) *apis.FieldError {
-	size := delivery.ExpressionSize(s.Spec.Filters)
-	if size == 0 || size > delivery.MaxExpressions || s.Namespace == b.system {
+	size := route.ExpressionSize(s.Spec.Filters)
+	if size == 0 || size > route.MaxExpressions || s.Namespace == b.system {
 		return nil
 	}
 	now := b.now()
@@ -56,7 +56,8 @@ func (b *Budget) Spend(s *v1alpha1.CDEventSource) *apis.FieldError {
 	}
 	reserved.CancelAt(now)
 	return &apis.FieldError{Message: "too many changes", Paths: []string{"spec.filters"}, Details: fmt.Sprintf(
-		"namespace %s has had more than %d bytes of CESQL expressions checked, and may have %d more in each second; write the source again in %s",
+		"namespace %s has had more than %d bytes of CESQL expressions checked, and may have %d more in each second; "+
+			"write the source again in %s",
 		s.Namespace, atOnce, perSecond, wait.Truncate(time.Second)+time.Second)}
 }
 

@@ -11,7 +11,8 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 )
 
 // expressions returns a change that gives a source so many expressions of the largest length, which
@@ -31,10 +32,10 @@ func TestBudgetOfANamespace(t *testing.T) {
 	b := NewBudget(systemNamespace)
 	b.now = func() time.Time { return now }
 	largest, plain := newSource(expressions(4)), newSource()
-	if size := delivery.ExpressionSize(largest.Spec.Filters); size != delivery.MaxExpressions {
+	if size := route.ExpressionSize(largest.Spec.Filters); size != route.MaxExpressions {
 		t.Fatalf("the largest source has %d bytes of expressions", size)
 	}
-	for i := range delivery.MaxSources {
+	for i := range route.MaxSources {
 		if err := b.Spend(largest); err != nil {
 			t.Fatalf("source %d: %v", i, err)
 		}
@@ -77,7 +78,7 @@ func TestExpressionsAreMeasuredBeforeTheyAreParsed(t *testing.T) {
 		s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Not: &inside}, {All: []eventingv1.SubscriptionsAPIFilter{inside}}, {CESQL: "not CESQL"}}
 	})
 	for _, s := range []*v1alpha1.CDEventSource{newSource(expressions(64)), newSource(expressions(5)), nested} {
-		err := Check(s, systemNamespace)
+		err := Check(s, systemNamespace, httptransport.Schemes)
 		if err == nil || !strings.Contains(err.Error(), "together they must not have more than 4096") || strings.Count(err.Error(), "\n") > 1 {
 			t.Errorf("%v", err)
 		}
@@ -93,11 +94,11 @@ func BenchmarkCheck(b *testing.B) {
 	took := map[string]time.Duration{}
 	for name, s := range map[string]*v1alpha1.CDEventSource{"usual": usual, "largest": newSource(expressions(4)), "refused": newSource(expressions(64))} {
 		for range 3 {
-			_ = Check(s, systemNamespace) // fills the parser's caches
+			_ = Check(s, systemNamespace, httptransport.Schemes) // fills the parser's caches
 		}
 		began := time.Now()
 		for range b.N {
-			_ = Check(s, systemNamespace) // only the time counts
+			_ = Check(s, systemNamespace, httptransport.Schemes) // only the time counts
 		}
 		took[name] = time.Since(began)
 	}

@@ -10,10 +10,10 @@ import (
 	"knative.dev/pkg/logging"
 )
 
-// Truster keeps trusted certificates. sender.Clients implements it.
+// Truster keeps trusted certificates. transport.Trust implements it.
 type Truster interface {
-	Trust(bundle *corev1.ConfigMap) error
-	Distrust(bundle *corev1.ConfigMap)
+	Add(bundle *corev1.ConfigMap) error
+	Remove(bundle *corev1.ConfigMap)
 }
 
 // TrustChanged is notified when a sink may have become trusted: its events need not wait longer.
@@ -28,7 +28,7 @@ func TrustBundles(ctx context.Context, to Truster, changed TrustChanged) cache.R
 		if !ok {
 			return
 		}
-		if err := to.Trust(bundle); err != nil {
+		if err := to.Add(bundle); err != nil {
 			logging.FromContext(ctx).Errorw("A trust bundle is ignored, and its former content stays trusted", "error", err)
 			return
 		}
@@ -42,7 +42,7 @@ func TrustBundles(ctx context.Context, to Truster, changed TrustChanged) cache.R
 				obj = tombstone.Obj
 			}
 			if bundle, ok := obj.(*corev1.ConfigMap); ok {
-				to.Distrust(bundle)
+				to.Remove(bundle)
 			}
 		},
 	}

@@ -23,7 +23,7 @@ type Remembers interface {
 	Forget(source types.UID)
 }
 
-// Router chooses the recipients of events. delivery.Router implements it.
+// Router chooses the recipients of events. route.Router implements it.
 type Router interface {
 	Remembers
 	// LetIn returns the sources that are within the limit because another one is deleted.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 var cartKey = types.NamespacedName{Namespace: "shop", Name: "cart"}
@@ -38,13 +38,13 @@ func following(t *testing.T) (*Changes, cache.Indexer, *requeued) {
 		t.Fatal(err)
 	}
 	sources := Lister{client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil).GetIndexer()}
-	router := &delivery.Router{
+	router := &route.Router{
 		Sources: sources.Of, Source: sources.ByUID, SystemNamespace: "knative-cdevents",
 		Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil },
 		Cluster:   func() string { return "https://cluster" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 	}
 	objects := &requeued{all: []types.NamespacedName{cartKey}}
-	c := NewChanges(noRecipients{}, delivery.NewFilters(), router, objects, sources, "knative-cdevents")
+	c := NewChanges(noRecipients{}, route.NewFilters(), router, objects, sources, "knative-cdevents")
 	c.pending.every = 0
 	return c, sources.Indexer, objects
 }
@@ -74,13 +74,13 @@ func TestFreedPlaceReconciles(t *testing.T) {
 		replay    v1alpha1.Replay
 		want      bool
 	}{
-		"an older source is deleted":    {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayCurrent, true},
-		"no replay":                     {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayNone, false},
-		"below the limit":               {"shop", delivery.MaxSources - 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
-		"still above the limit":         {"shop", delivery.MaxSources + 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
-		"deleted in another namespace":  {"shop", delivery.MaxSources, aged("other", 5), v1alpha1.ReplayCurrent, false},
-		"the source itself is deleted":  {"shop", delivery.MaxSources, surplus, v1alpha1.ReplayCurrent, false},
-		"system namespace has no limit": {"knative-cdevents", delivery.MaxSources, aged("knative-cdevents", 5), v1alpha1.ReplayCurrent, false},
+		"an older source is deleted":    {"shop", route.MaxSources, aged("shop", 5), v1alpha1.ReplayCurrent, true},
+		"no replay":                     {"shop", route.MaxSources, aged("shop", 5), v1alpha1.ReplayNone, false},
+		"below the limit":               {"shop", route.MaxSources - 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
+		"still above the limit":         {"shop", route.MaxSources + 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
+		"deleted in another namespace":  {"shop", route.MaxSources, aged("other", 5), v1alpha1.ReplayCurrent, false},
+		"the source itself is deleted":  {"shop", route.MaxSources, surplus, v1alpha1.ReplayCurrent, false},
+		"system namespace has no limit": {"knative-cdevents", route.MaxSources, aged("knative-cdevents", 5), v1alpha1.ReplayCurrent, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

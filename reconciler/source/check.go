@@ -12,15 +12,16 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // Check returns everything that is invalid in a source by itself, without looking at
-// other objects; nil if it is valid.
-func Check(s *v1alpha1.CDEventSource, system string) (errs *apis.FieldError) {
+// other objects; nil if it is valid. The URIs of its sinks may have the given schemes.
+func Check(s *v1alpha1.CDEventSource, system string, schemes transport.Schemes) (errs *apis.FieldError) {
 	all := specProblems(s, system)
-	all = append(all, sinkProblems(s, sinkField, &s.Spec.Sink)...)
+	all = append(all, sinkProblems(s, sinkField, &s.Spec.Sink, schemes)...)
 	if s.Spec.Delivery != nil && s.Spec.Delivery.DeadLetterSink != nil {
-		all = append(all, sinkProblems(s, letterField, s.Spec.Delivery.DeadLetterSink)...)
+		all = append(all, sinkProblems(s, letterField, s.Spec.Delivery.DeadLetterSink, schemes)...)
 	}
 	for _, p := range all {
 		errs = errs.Also(&apis.FieldError{Message: "invalid value", Paths: []string{p.field()}, Details: p.message})
@@ -79,11 +80,13 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
 }
 
 // sinkProblems returns the problems of a destination, without resolving it.
-func sinkProblems(s *v1alpha1.CDEventSource, field string, d *duckv1.Destination) []*problem {
+func sinkProblems(
+	s *v1alpha1.CDEventSource, field string, d *duckv1.Destination, schemes transport.Schemes,
+) []*problem {
 	if err := checkReadable(s, field); err != nil {
 		return problemsIn(err)
 	}
-	return problemsIn(checkDestination(field, s.Namespace, d))
+	return problemsIn(checkDestination(field, s.Namespace, d, schemes))
 }
 
 // checkReadable reports a field that could not be parsed.

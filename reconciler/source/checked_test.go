@@ -11,6 +11,7 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 )
 
 // hostile makes a source as expensive to check as validation allows.
@@ -56,7 +57,7 @@ func TestCheckingSpecsLeaksNoGoroutines(t *testing.T) {
 	s := newSource(hostile)
 	before := runtime.NumGoroutine()
 	for range 20 {
-		if err := Check(s, systemNamespace); err != nil {
+		if err := Check(s, systemNamespace, httptransport.Schemes); err != nil {
 			t.Fatal(err)
 		}
 	}

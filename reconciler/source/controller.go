@@ -17,7 +17,8 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
 // workers is more than Knative's two, because the first read of a sink waits for the
@@ -32,6 +33,8 @@ type Options struct {
 	// Deliveries may be nil.
 	Deliveries  Deliveries
 	Credentials Credentials
+	// Schemes are those that the URIs of sinks may have.
+	Schemes transport.Schemes
 	// Hosts returns the hosts that sinks must be among; any if the list is empty. The
 	// caller enqueues all sources when it changes.
 	Hosts func() hosts.List
@@ -49,7 +52,9 @@ func NewController(ctx context.Context, o Options) *controller.Impl {
 	return newController(ctx, o, kubeclient.Get(ctx).Discovery(), dynamicclient.Get(ctx))
 }
 
-func newController(ctx context.Context, o Options, disco discovery.ServerResourcesInterface, dyn dynamic.Interface) *controller.Impl {
+func newController(
+	ctx context.Context, o Options, disco discovery.ServerResourcesInterface, dyn dynamic.Interface,
+) *controller.Impl {
 	logger := logging.FromContext(ctx)
 	r := &Reconciler{
 		client:      o.Client,
@@ -66,7 +71,7 @@ func newController(ctx context.Context, o Options, disco discovery.ServerResourc
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{
 		WorkQueueName: "cdeventsources", Logger: logger, Concurrency: workers,
 	})
-	r.sinks = newSinks(newObjects(ctx, disco, dyn, impl.EnqueueKey))
+	r.sinks = newSinks(newObjects(ctx, disco, dyn, impl.EnqueueKey), o.Schemes)
 
 	if _, err := o.Sources.AddEventHandler(controller.HandleAll(impl.Enqueue)); err != nil {
 		logger.Fatalw("CDEventSources cannot be watched", "error", err)

@@ -20,8 +20,9 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
@@ -76,7 +77,7 @@ func TestInvalidSourceDoesNotAffectOthers(t *testing.T) {
 	sources := client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)
 	subjects := client.NewSubjectInformer(ours, metav1.NamespaceAll, 0, nil)
 	impl := newController(ctx, Options{
-		Client: ours, Sources: sources, Credentials: credentials.NewKeeper(kube), Hosts: func() hosts.List { return "" },
+		Client: ours, Sources: sources, Credentials: credentials.NewKeeper(kube, httptransport.Schemes), Schemes: httptransport.Schemes, Hosts: func() hosts.List { return "" },
 		Cluster: func() string { return "https://cluster.example" },
 	}, kube.Discovery(), dyn)
 	for _, informer := range []cache.SharedIndexInformer{sources, subjects} {

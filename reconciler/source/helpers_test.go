@@ -28,8 +28,9 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
+	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 )
 
 const systemNamespace = "knative-cdevents"
@@ -82,10 +83,10 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	h.indexer = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.Reconciler = &Reconciler{
 		client: cs, lister: client.NewSourceLister(h.indexer), system: systemNamespace,
-		now: func() time.Time { return h.clock }, credentials: credentials.NewKeeper(h.kube),
+		now: func() time.Time { return h.clock }, credentials: credentials.NewKeeper(h.kube, httptransport.Schemes),
 		hosts: func() hosts.List { return h.allowed }, cluster: func() string { return "https://cluster.example" },
 	}
-	h.sinks = newSinks(newObjects(t.Context(), h.disco, h.dynamic, h.enqueue))
+	h.sinks = newSinks(newObjects(t.Context(), h.disco, h.dynamic, h.enqueue), httptransport.Schemes)
 	if err := h.Promote(reconciler.UniversalBucket(), nil); err != nil {
 		t.Fatal(err)
 	}

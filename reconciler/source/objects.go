@@ -35,7 +35,9 @@ type objects struct {
 	followed map[reference]*follower
 }
 
-func newObjects(ctx context.Context, d discovery.ServerResourcesInterface, dyn dynamic.Interface, enqueue func(types.NamespacedName)) *objects {
+func newObjects(
+	ctx context.Context, d discovery.ServerResourcesInterface, dyn dynamic.Interface, enqueue func(types.NamespacedName),
+) *objects {
 	return &objects{ctx: ctx, kinds: newKinds(d), dynamic: dyn, enqueue: enqueue, followed: map[reference]*follower{}}
 }
 
@@ -54,8 +56,11 @@ func (o *objects) locate(kind schema.GroupVersionKind, namespace, name string) (
 
 // get returns an object and watches it from now on. The caller must not change the
 // object.
-func (o *objects) get(ctx context.Context, source types.NamespacedName, at reference) (*unstructured.Unstructured, error) {
-	if object, known := o.follow(source, at).cached(); known { //nolint:contextcheck // a watch outlives the call that starts it
+func (o *objects) get(
+	ctx context.Context, source types.NamespacedName, at reference,
+) (*unstructured.Unstructured, error) {
+	watch := o.follow(source, at) //nolint:contextcheck // a watch outlives the call that starts it
+	if object, known := watch.cached(); known {
 		if object == nil {
 			return nil, apierrors.NewNotFound(at.resource.GroupResource(), at.name)
 		}

@@ -27,8 +27,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
 // interval is how often an unchanged source is reconciled, and the least time between
@@ -44,7 +44,7 @@ type Deliveries interface {
 
 // Credentials looks up the credentials of sources.
 type Credentials interface {
-	For(ctx context.Context, w credentials.Want, sink *url.URL) (credentials.Shown, error)
+	For(ctx context.Context, refs credentials.References, sink *url.URL) (credentials.Values, error)
 }
 
 // Reconciler updates the status of sources.

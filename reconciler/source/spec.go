@@ -13,8 +13,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // checkNamespaceSelector: permission to write a source in one namespace must not let
@@ -24,7 +24,8 @@ func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
 		return nil
 	}
 	return problemf("NamespaceSelectorNotAllowed",
-		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get the events of %s, or ask an operator for a source there",
+		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get "+
+			"the events of %s, or ask an operator for a source there",
 		system, s.Namespace, s.Namespace)
 }
 
@@ -34,7 +35,7 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 		field    string
 		selector *metav1.LabelSelector
 	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
-		if _, err := delivery.Selector(l.selector); err != nil {
+		if _, err := route.Selector(l.selector); err != nil {
 			all = append(all, problemf("InvalidSelector", "spec.%s is %v", l.field, err))
 		}
 	}
@@ -48,9 +49,9 @@ func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
 	samples, err := cdevents.Samples(sampled(s))
 	if err != nil {
 		// checkVersion reports the invalid version.
-		_, err = delivery.Compile(s.Spec.Filters)
+		_, err = route.Compile(s.Spec.Filters)
 	} else {
-		err = delivery.Check(s.Spec.Filters, samples)
+		err = route.Check(s.Spec.Filters, samples)
 	}
 	var all []error
 	for _, err := range each(err) {
@@ -71,7 +72,7 @@ func sampled(s *v1alpha1.CDEventSource) v1alpha1.Profile {
 
 func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
 	var all []error
-	_, err := sender.NewPolicy(s.Spec.Delivery)
+	_, err := transport.NewPolicy(s.Spec.Delivery)
 	for _, err := range each(err) {
 		all = append(all, problemf("InvalidDelivery", "%v", err))
 	}
@@ -83,7 +84,8 @@ func checkVersion(s *v1alpha1.CDEventSource, _ string) error {
 	case cdevents.Version05, cdevents.Version04:
 		return nil
 	default:
-		return problemf("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q", v, cdevents.Version05, cdevents.Version04)
+		return problemf("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q",
+			v, cdevents.Version05, cdevents.Version04)
 	}
 }
 
@@ -93,16 +95,19 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 		return nil
 	}
 	if strings.TrimSpace(e.ID) == "" {
-		return problemf("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove spec.environment")
+		return problemf("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove "+
+			"spec.environment")
 	}
 	if len(e.ID) > maxText || len(e.Source) > maxText {
-		return problemf("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use shorter ones", maxText)
+		return problemf("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use "+
+			"shorter ones", maxText)
 	}
 	if e.Source == "" {
 		return nil
 	}
 	if !cdevents.IsURI(e.Source) {
-		return problemf("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one such as https://example.com/environments", e.Source)
+		return problemf("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one "+
+			"such as https://example.com/environments", e.Source)
 	}
 	return nil
 }
@@ -125,25 +130,28 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	switch {
 	case size > 4*maxText:
-		return problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, because they are part of every event", size, 4*maxText)
+		return problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
+			"because they are part of every event", size, 4*maxText)
 	case len(bad) == 0:
 		return nil
 	}
-	return problemf("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (only lowercase letters and digits): %s", strings.Join(bad, ", "))
+	return problemf("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
+		"(only lowercase letters and digits): %s", strings.Join(bad, ", "))
 }
 
 // checkForm bounds the size that the spec adds to each journaled event. It counts JSON,
 // because some characters take six bytes there.
 func checkForm(s *v1alpha1.CDEventSource, _ string) error {
-	if size := delivery.FormSize(s); size > delivery.MaxForm {
-		return problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, because they are stored with every event", size, delivery.MaxForm)
+	if size := route.FormSize(s); size > route.MaxForm {
+		return problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not "+
+			"have more than %d, because they are stored with every event", size, route.MaxForm)
 	}
 	return nil
 }
 
 // tooMany refuses a source that is not among the oldest of its namespace.
 func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system string) error {
-	if s.Namespace == system || !delivery.Surplus(all)[s.UID] {
+	if s.Namespace == system || !route.Surplus(all)[s.UID] {
 		return nil
 	}
 	return TooMany(s.Namespace, system)
@@ -151,6 +159,7 @@ func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system st
 
 // TooMany is the error for a namespace that has too many sources.
 func TooMany(namespace, system string) error {
-	return problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d receive events; delete one that is not needed, or ask an operator for a source in %s",
-		namespace, delivery.MaxSources, delivery.MaxSources, system)
+	return problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d "+
+		"receive events; delete one that is not needed, or ask an operator for a source in %s",
+		namespace, route.MaxSources, route.MaxSources, system)
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
@@ -84,7 +83,8 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 
 	if s.Spec.Delivery == nil || s.Spec.Delivery.DeadLetterSink == nil {
 		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
-		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured", "The source has no dead letter sink")
+		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured",
+			"The source has no dead letter sink")
 		return
 	}
 	addr, err = r.find(ctx, look, s, letterField, s.Spec.Delivery.DeadLetterSink)
@@ -100,7 +100,9 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 }
 
 // find resolves a sink and checks that its host is allowed.
-func (r *Reconciler) find(ctx context.Context, look *look, s *v1alpha1.CDEventSource, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
+func (r *Reconciler) find(
+	ctx context.Context, look *look, s *v1alpha1.CDEventSource, field string, d *duckv1.Destination,
+) (*duckv1.Addressable, error) {
 	if err := checkReadable(s, field); err != nil {
 		return nil, err
 	}
@@ -108,13 +110,16 @@ func (r *Reconciler) find(ctx context.Context, look *look, s *v1alpha1.CDEventSo
 	if err != nil {
 		return nil, err
 	}
-	host, err := hosts.Of(addr.URL.URL().Hostname())
+	all, err := r.sinks.schemes.Hosts(addr.URL.URL())
 	if err != nil {
-		return nil, problemf("InvalidURI", "%s is at a host that cannot be used: %v", field, err)
+		return nil, problemf("InvalidURI", "%s cannot be used: %v", field, err)
 	}
-	if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
-		return nil, problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator to add it to %s in ConfigMap %s of namespace %s, or use another sink",
-			field, host, settings.SinkHostsKey, settings.Name, r.system)
+	for _, host := range all {
+		if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
+			return nil, problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator "+
+				"to add it to %s in ConfigMap %s of namespace %s, or use another sink",
+				field, host, settings.SinkHostsKey, settings.Name, r.system)
+		}
 	}
 	return addr, nil
 }
@@ -149,7 +154,8 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	case pending > 0 && failsElsewhere(s, oldest):
 		// Keep the condition that the other process set.
 	case pending > 0 && r.now().Sub(oldest) > patience:
-		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events have been waiting since %s; the controller's logs say why",
+		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events have been waiting since %s; the "+
+			"controller's logs say why",
 			oldest.UTC().Format(time.RFC3339)))
 	case s.Status.LastDelivery == nil:
 		conditions.MarkUnknown(delivering, "NothingSentYet", "No event has been sent yet")
@@ -186,7 +192,8 @@ func failsElsewhere(s *v1alpha1.CDEventSource, oldest time.Time) bool {
 		return false
 	}
 	failed := c.LastTransitionTime.Inner.Time // truncated to the second
-	return oldest.Before(failed.Add(time.Second)) && (s.Status.LastDelivery == nil || s.Status.LastDelivery.Time.Before(failed))
+	since := s.Status.LastDelivery != nil && !s.Status.LastDelivery.Time.Before(failed)
+	return oldest.Before(failed.Add(time.Second)) && !since
 }
 
 // when returns a time in the API server's precision, microseconds.

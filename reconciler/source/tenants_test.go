@@ -13,7 +13,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 )
 
 // TestConditionOfSourceAboveLimit covers clusters without the webhook.
@@ -22,7 +22,7 @@ func TestConditionOfSourceAboveLimit(t *testing.T) {
 	for _, namespace := range []string{"shop", systemNamespace} {
 		h := newFixture(t)
 		var all []*v1alpha1.CDEventSource
-		for i := range delivery.MaxSources + 1 {
+		for i := range route.MaxSources + 1 {
 			s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: fmt.Sprintf("s%02d", i), UID: types.UID(fmt.Sprint("uid-", i)),
 				CreationTimestamp: metav1.NewTime(start.Add(time.Duration(i) * time.Second)),
@@ -39,7 +39,7 @@ func TestConditionOfSourceAboveLimit(t *testing.T) {
 			conditions.InitializeConditions()
 			h.valid(s, conditions)
 			c := s.Status.GetCondition(v1alpha1.SourceConditionValid)
-			if surplus := i == delivery.MaxSources && namespace == "shop"; surplus != c.IsFalse() {
+			if surplus := i == route.MaxSources && namespace == "shop"; surplus != c.IsFalse() {
 				t.Errorf("%s/%s: %+v", namespace, s.Name, c)
 			} else if surplus && (c.Reason != "TooManySources" || !strings.Contains(c.Message, "delete one that is not needed")) {
 				t.Errorf("%+v", c)

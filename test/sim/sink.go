@@ -14,17 +14,17 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // The world is also the sink, and discards the metrics.
 
 // Send implements delivery.Transport. The sink stores what it receives; a flaky one loses
 // some of its responses.
-func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
+func (w *world) Send(_ context.Context, to transport.Target, ev event.Event, _ transport.Policy) transport.Outcome {
 	w.effect("send")
 	if w.down[to.Source] {
-		return sender.Outcome{Class: sender.Retry, Status: 503, Err: errors.New("503")}
+		return transport.Outcome{Class: transport.Retry, Status: 503, Err: errors.New("503")}
 	}
 	raw, err := ev.MarshalJSON()
 	if err != nil {
@@ -33,9 +33,9 @@ func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ send
 	w.received(to.Source, ev, string(raw))
 	w.effect("sent")
 	if w.flaky && w.rng.IntN(20) == 0 {
-		return sender.Outcome{Class: sender.Retry, Err: errors.New("the answer was lost")}
+		return transport.Outcome{Class: transport.Retry, Err: errors.New("the answer was lost")}
 	}
-	return sender.Outcome{Class: sender.Acknowledged, Status: 202}
+	return transport.Outcome{Class: transport.Acknowledged, Status: 202}
 }
 
 // Forget implements delivery.Transport.

@@ -15,6 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
@@ -52,7 +53,7 @@ func (w *world) start() *process {
 // startEmitter creates the ledger and the delivery.
 func (p *process) startEmitter() {
 	w := p.w
-	router := &delivery.Router{
+	router := &route.Router{
 		Sources:     w.sourcesOf,
 		Source:      w.sourceByUID,
 		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
@@ -64,7 +65,7 @@ func (p *process) startEmitter() {
 		ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }))
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.delivery = delivery.New(p.ctx, delivery.Options{
-		Ledger: impatient{p.ledger}, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w,
+		Ledger: impatient{p.ledger}, Transport: w, Render: cdevents.Render, Metrics: w,
 		ProbeEvery: time.Nanosecond,
 		NewQueue:   p.newQueue,
 		Leads:      func(types.NamespacedName) bool { return p.leads },

@@ -29,7 +29,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/promquery"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
 // Name of the ConfigMap, in the controller's namespace.
