@@ -49,7 +49,8 @@ func canary() Dashboard {
 	}
 }
 
-// routeChanged marks where a Revision gets more of the traffic: one mark for a change, not one for each of its Revisions.
+// routeChanged marks where a Revision gets more of the traffic: one mark for a change, not one for each of its
+// Revisions.
 func routeChanged() Annotation {
 	share := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService))
 	before := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService)+" offset "+step)

@@ -170,7 +170,8 @@ func readable() Panel {
 	}
 }
 
-// ofEnvironments matches the types of events that only environments have. Incidents have the same types as those of Services.
+// ofEnvironments matches the types of events that only environments have. Incidents have the same types as those of
+// Services.
 const ofEnvironments = `type=~"dev\\.cdevents\\.environment\\..+|dev\\.cdeventsx\\.(clusterapi|crossplane)-cluster\\..+"`
 
 func environmentEvents() Panel {

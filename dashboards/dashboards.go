@@ -111,8 +111,8 @@ type Query struct {
 // All returns every dashboard.
 func All() []Dashboard { return []Dashboard{canary(), gates(), cdevents(), fleet(), performance()} }
 
-// scraped are the variables of every dashboard: one Prometheus may scrape several controllers. Of is a metric that every
-// replica exports.
+// scraped are the variables of every dashboard: one Prometheus may scrape several controllers. Of is a metric that
+// every replica exports.
 func scraped(of string) []Variable {
 	return []Variable{
 		{Name: "job", Title: "Job", Series: of, Label: "job", Many: true, Optional: true, Description: "The job that scrapes the controller."},

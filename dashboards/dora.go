@@ -31,13 +31,14 @@ func performance() Dashboard {
 	}
 }
 
-// stored returns the total of a counter that the ledger stores. Every replica that leads exports it, and for a moment two may.
+// stored returns the total of a counter that the ledger stores. Every replica that leads exports it, and for a moment
+// two may.
 func stored(by, metric string, matchers ...string) string {
 	return largest(by, series(metric, append([]string{ofTeam}, matchers...)...))
 }
 
-// grown returns how much stored totals grew in the selected time. A series begins with its first deployment, so what was not
-// there before was 0.
+// grown returns how much stored totals grew in the selected time. A series begins with its first deployment, so what
+// was not there before was 0.
 func grown(by, metric string, matchers ...string) string {
 	now := stored(by, metric, matchers...)
 	before := largest(by, series(metric, append([]string{ofTeam}, matchers...)...)+" offset "+shown)
@@ -46,8 +47,9 @@ func grown(by, metric string, matchers ...string) string {
 
 func sumBy(by, of string) string { return "sum by (" + by + ") (" + of + ")" }
 
-// each returns how much stored totals grew since the step before, so that a deployment is in one bar. The total is absent for a
-// moment while the leader changes, so the largest of the last few scrapes counts. A total that was read first is no deployment.
+// each returns how much stored totals grew since the step before, so that a deployment is in one bar. The total is
+// absent for a moment while the leader changes, so the largest of the last few scrapes counts. A total that was read
+// first is no deployment.
 func each(by, metric string) string {
 	labels := byDelivery + ", outcome"
 	// Both are ranges, so that a series that has ended is not taken for a new one while Prometheus still looks back to it.

@@ -177,8 +177,8 @@ func checkChange(t *testing.T, prometheus server, begun, now time.Time) {
 	}
 }
 
-// checkOnce checks that the bars of a panel add up to the events that there were while Prometheus looked: none is drawn twice,
-// and what a replica had counted before its first scrape is not drawn at all.
+// checkOnce checks that the bars of a panel add up to the events that there were while Prometheus looked: none is drawn
+// twice, and what a replica had counted before its first scrape is not drawn at all.
 func checkOnce(t *testing.T, prometheus server, begun, now time.Time) {
 	t.Helper()
 	for _, b := range Queries(Values{Namespace: "shop", Service: "cart", Step: scrapeInterval}) {

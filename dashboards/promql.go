@@ -38,9 +38,9 @@ func increase(by, series string) string {
 }
 
 // added returns what a counter has counted since the step before, so that an event is in one bar only. rate() and
-// increase() do not see the first count of a counter that appears with it, or they see a count in several steps. All that a
-// counter has when it appears counts, but only if its replica was scraped before or has just started: what it counted before
-// Prometheus knew it would be one high bar.
+// increase() do not see the first count of a counter that appears with it, or they see a count in several steps. All
+// that a counter has when it appears counts, but only if its replica was scraped before or has just started: what it
+// counted before Prometheus knew it would be one high bar.
 func added(by, counter string) string {
 	const known = "cdevents_leading_ratio"
 	started := series("process_start_time_seconds") + " > time() - " + stepMillis + " / 1000"

@@ -65,8 +65,8 @@ func Queries(v Values) []Bound {
 	return out
 }
 
-// What Grafana sends if all values are selected. Anything also matches series without the label: one that was pushed has no
-// job or instance.
+// What Grafana sends if all values are selected. Anything also matches series without the label: one that was pushed
+// has no job or instance.
 const (
 	Everything = ".+"
 	Anything   = ".*"

@@ -20,7 +20,8 @@ func TestRevertToAReusedName(t *testing.T) {
 	}
 }
 
-// The primary is deleted and made again under its name: with the same content nothing changed, with another it is an upgrade.
+// The primary is deleted and made again under its name: with the same content nothing changed, with another it is an
+// upgrade.
 func TestPrimaryIsMadeAgain(t *testing.T) {
 	same, other := rev("cart-1", 2, "a"), rev("cart-1", 3, "b")
 	same.UID, other.UID = "uid-same", "uid-other"
@@ -71,7 +72,8 @@ func TestNeverDeployedForAFailedRollout(t *testing.T) {
 	s.seeAt(bad, s.at.Add(time.Hour))
 }
 
-// The Route's ingress decides about an outage; traffic that is not assigned is a failed rollout while the old split serves.
+// The Route's ingress decides about an outage; traffic that is not assigned is a failed rollout while the old split
+// serves.
 func TestConditionsOfTheRouteDecide(t *testing.T) {
 	of := func(kinds ...Incident) Snapshot {
 		x := with(routed(revs(r1), to("cart-1", 100)), Outage) // RoutesReady is not True

@@ -15,8 +15,8 @@ const Hidden = "REDACTED"
 // WithoutCredentials returns s without the credentials in its URLs. Everything that leaves the program and that
 // somebody else wrote passes through it: events, the ledger, statuses, logs and traces.
 //
-// s may be one URL, or a text with any number of them. They may be percent-encoded, as in a package URL, or escaped as in
-// JSON. What counts as a credential:
+// s may be one URL, or a text with any number of them. They may be percent-encoded, as in a package URL, or escaped as
+// in JSON. What counts as a credential:
 //   - the userinfo of a URL, always, with the name in it: a token often stands there without a password. It is cut, so
 //     that the URL still names the same repository or host. "user:password@host/path" without a scheme counts, too;
 //     the "git@" of "git@host:path" does not, because no password can follow it.
@@ -53,8 +53,8 @@ var (
 	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:(?:\\u002[fF]|\\?[/\\])+)[^\s/\\?#"<>]*@`)
 	// actorSystem is no credential: it is the name of a system of actors in an address of Akka or Pekko.
 	actorSystem = regexp.MustCompile(`^(?:akka|pekko)(?:\.ssl)?(?:\.tcp)?://[A-Za-z0-9_-]+@$`)
-	// userinfoWithSlash has a slash, which must be encoded there, and often is not: base64 has it. What follows the colon is
-	// no port.
+	// userinfoWithSlash has a slash, which must be encoded there, and often is not: base64 has it. What follows the colon
+	// is no port.
 	userinfoWithSlash = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?[/\\])+)[^\s/\\?#"<>@:\[\]]*:[0-9]*[^\s0-9/\\?#"<>@][^\s"<>@]*@`)
 	// encodedUserinfo is the same in a URL that is a parameter of another one.
 	encodedUserinfo = regexp.MustCompile(`(?i)((?::|%3A)(?:%2F){2})(?:[^\s/?#&"<>%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])*(?:%40|@)`)
@@ -64,8 +64,8 @@ var (
 	bareUserinfo = regexp.MustCompile("((?:^|[\\s\"'`<(=,;])(?://)?)[^\\s/\\\\?#@:\"'`<>(=,;]*:[^\\s/\\\\?#@\"'<>,;]+@" + `([A-Za-z0-9.-]+[:/]|\[)`)
 	// digest begins like a host. It follows the tag of an image.
 	digest = regexp.MustCompile(`^(?:sha256|sha384|sha512):$`)
-	// parameter is one of a query, a fragment or a path (";name=value"). JSON may escape what is before and after its name, as
-	// Go does with "&", and it may be percent-encoded, twice in a URL in a parameter of such a URL.
+	// parameter is one of a query, a fragment or a path (";name=value"). JSON may escape what is before and after its
+	// name, as Go does with "&", and it may be percent-encoded, twice in a URL in a parameter of such a URL.
 	parameter = regexp.MustCompile(`(?i)(?:[?&;#]|%(?:25)?(?:3F|26|23|3B)|\\u00(?:3F|26|23|3B))([A-Z0-9_.~%\[\]-]{1,96}?)(?:=|%(?:25)?3D|\\u003D)`)
 	// value is that of a parameter.
 	value = regexp.MustCompile(`^[^&;#\s"<>]*`)

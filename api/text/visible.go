@@ -10,9 +10,9 @@ import (
 )
 
 // Visible returns s with everything escaped that a terminal obeys or does not show, or that shows text in another order
-// than it is written in: control characters, with line breaks; marks that change the direction; other invisible characters;
-// and what is not valid UTF-8. Whoever writes an object chooses its texts, and must not choose what a terminal shows around
-// them. Joiners stay: emoji and some scripts need them.
+// than it is written in: control characters, with line breaks; marks that change the direction; other invisible
+// characters; and what is not valid UTF-8. Whoever writes an object chooses its texts, and must not choose what a
+// terminal shows around them. Joiners stay: emoji and some scripts need them.
 func Visible(s string) string { return visible(s, "") }
 
 // VisibleLines does the same, and keeps line breaks and tabs.
@@ -44,8 +44,8 @@ func hidden(r rune, keep string) bool {
 	return !unicode.IsGraphic(r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029' || blank(r)
 }
 
-// blank reports whether nothing is shown for a letter or a mark: fillers, and the selectors of variants with which text can be
-// hidden behind any character. The selectors of the basic plane stay: emoji and some scripts need them.
+// blank reports whether nothing is shown for a letter or a mark: fillers, and the selectors of variants with which text
+// can be hidden behind any character. The selectors of the basic plane stay: emoji and some scripts need them.
 func blank(r rune) bool {
 	const firstSelector, lastSelector = 0xe0100, 0xe01ef
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || firstSelector <= r && r <= lastSelector

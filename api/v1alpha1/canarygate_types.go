@@ -287,8 +287,8 @@ type GateRun struct {
 	// waitingSince is the time since when the run waits for the shards to be where the plan
 	// wants them. It is stored in the CanaryGateRun only.
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
-	// placedSince is when a run that waited for the shards found them in place. It is present until the pods have been scraped
-	// again, and only in the CanaryGateRun.
+	// placedSince is when a run that waited for the shards found them in place. It is present until the pods have been
+	// scraped again, and only in the CanaryGateRun.
 	PlacedSince *metav1.MicroTime `json:"placedSince,omitempty"`
 	// completionTime is the time at which the run ended. It is not set while the run is in
 	// progress.

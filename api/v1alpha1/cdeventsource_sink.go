@@ -8,8 +8,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
-// SinkAddress returns where to send the events of a source, nil if that is not known. The status has the address without
-// credentials, because more people may read statuses, and show them to others; the spec has those of a URI.
+// SinkAddress returns where to send the events of a source, nil if that is not known. The status has the address
+// without credentials, because more people may read statuses, and show them to others; the spec has those of a URI.
 func (s *CDEventSource) SinkAddress() *apis.URL {
 	return withCredentials(s.Status.SinkURI, s.Spec.Sink.URI)
 }

@@ -52,8 +52,8 @@ func (r *Run) gather(m Moment) {
 	r.save(m.Now)
 }
 
-// inPlace reports whether the cluster follows its plan and the pods were scraped since. Otherwise, requests from before the last
-// move would count: the baseline handled the canary's. It also holds when the run has waited for long enough.
+// inPlace reports whether the cluster follows its plan and the pods were scraped since. Otherwise, requests from before
+// the last move would count: the baseline handled the canary's. It also holds when the run has waited for long enough.
 func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 	switch {
 	case m.Service.Misplaced.Reason != "":

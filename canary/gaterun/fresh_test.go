@@ -175,8 +175,8 @@ func TestAnUnreadablePodOnlyDelaysARunThatWaitedForTheShards(t *testing.T) {
 	p.pass(10*time.Second).step().want(verdict.Running, "", "no requests have been counted yet")
 }
 
-// A run waits for the shards as long if it waited for something else before, such as a first reading of the pods, and if
-// another process continues it.
+// A run waits for the shards as long if it waited for something else before, such as a first reading of the pods, and
+// if another process continues it.
 func TestTheWaitForThePlacementBeginsWhenTheRunWaitsForIt(t *testing.T) {
 	t.Parallel()
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)

@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// planned compares what a Revision handled with the shards that the placement plan gives it. It is empty if no plan is followed, if
-// the plan names no owners, or if requests are not counted by shard.
+// planned compares what a Revision handled with the shards that the placement plan gives it. It is empty if no plan is
+// followed, if the plan names no owners, or if requests are not counted by shard.
 func (b windowBuilder) planned(canary types.UID) judge.Planned {
 	var out judge.Planned
 	if b.service.Plan == nil {
@@ -38,8 +38,8 @@ func (b windowBuilder) planned(canary types.UID) judge.Planned {
 	return out
 }
 
-// plannedOwner returns the name of the Revision that must own a shard; false if the plan does not say. A shard that is counted without
-// an entity type is of the only one.
+// plannedOwner returns the name of the Revision that must own a shard; false if the plan does not say. A shard that is
+// counted without an entity type is of the only one.
 func plannedOwner(plan *v1alpha1.ShardPlacementStatus, id attribution.ShardKey) (revision string, known bool) {
 	shard, err := strconv.Atoi(id.Shard)
 	if err != nil || shard < 0 || strconv.Itoa(shard) != id.Shard {

@@ -40,15 +40,15 @@ func (b windowBuilder) young(revision types.UID) judge.Arm {
 	return out
 }
 
-// isYoung reports whether what began at a moment was younger than the gate's warm-up when the window began. Nothing that
-// happens in the window changes that, so it never leaves requests out for how they end. A pod of unknown
-// age is not young.
+// isYoung reports whether what began at a moment was younger than the gate's warm-up when the window began. Nothing
+// that happens in the window changes that, so it never leaves requests out for how they end. A pod of unknown age is
+// not young.
 func (b windowBuilder) isYoung(since time.Time) bool {
 	return !since.IsZero() && b.from.Sub(since) < b.warmup
 }
 
-// lives returns how the pods of both sides fared since the last analysis. What counts here is the age of a pod, not that of its
-// containers.
+// lives returns how the pods of both sides fared since the last analysis. What counts here is the age of a pod, not
+// that of its containers.
 func (b windowBuilder) lives(canary, baseline types.UID) []judge.Life {
 	var out []judge.Life
 	for _, uid := range slices.Sorted(maps.Keys(b.delta.Lives)) {

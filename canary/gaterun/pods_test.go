@@ -16,7 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// What young pods did is told apart, by their age when the window began, on both sides. A pod of unknown age is not young.
+// What young pods did is told apart, by their age when the window began, on both sides. A pod of unknown age is not
+// young.
 func TestYoungPodsAreToldApart(t *testing.T) {
 	t.Parallel()
 	const warmup = 3 * time.Minute

@@ -48,7 +48,8 @@ type queried struct {
 	Spoiled string `json:"spoiled,omitempty"`
 }
 
-// Questions returns what the next step needs to know from the operator's queries: nothing as long as it gathers no evidence.
+// Questions returns what the next step needs to know from the operator's queries: nothing as long as it gathers no
+// evidence.
 func (r *Run) Questions() []Question {
 	if r.evidence == nil || r.Done() {
 		return nil
@@ -112,8 +113,8 @@ func (r *Run) read(m Moment, w *judge.Window) answers {
 	return a
 }
 
-// advance takes new answers, and returns what both sides counted since the last ones. An answer that cannot be used moves nothing,
-// so that the next one covers its time too. Counts that have become less never count again.
+// advance takes new answers, and returns what both sides counted since the last ones. An answer that cannot be used
+// moves nothing, so that the next one covers its time too. Counts that have become less never count again.
 func (q *queried) advance(c, b Reading) (counted [2]judge.Queried, reason, detail string) {
 	unknown := func(reason, detail string) ([2]judge.Queried, string, string) {
 		one := judge.Queried{Unknown: reason}

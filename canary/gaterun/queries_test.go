@@ -118,7 +118,8 @@ func TestUnusableAnswersNeverPass(t *testing.T) {
 	}
 }
 
-// An answer that fails for a while loses nothing: the next one covers the time. And a run whose pods count nothing new goes on.
+// An answer that fails for a while loses nothing: the next one covers the time. And a run whose pods count nothing new
+// goes on.
 func TestAnswersAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	var kept gaterun.Reading

@@ -60,8 +60,8 @@ func TestRequestsThatEndBeforeThePods(t *testing.T) {
 	}
 }
 
-// sharded is a window of a sharded Service where so many requests entered at both sides and were handled by both, of which the plan gives
-// the canary's shards some.
+// sharded is a window of a sharded Service where so many requests entered at both sides and were handled by both, of
+// which the plan gives the canary's shards some.
 func sharded(i int, entered, handled sides, due float64) Window {
 	w := at(i, arm(handled.Canary, 0), arm(handled.Baseline, 0))
 	w.Canary.Entered, w.Baseline.Entered = entered.Canary, entered.Baseline
@@ -123,7 +123,8 @@ func TestShardedExposure(t *testing.T) {
 	}
 }
 
-// A canary whose requests take long has finished fewer of them, and started as many. One that also loses requests does not pass.
+// A canary whose requests take long has finished fewer of them, and started as many. One that also loses requests does
+// not pass.
 func TestRequestsThatTakeLongAreStarted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -112,8 +112,8 @@ func strangePlan(rng *rand.Rand) Plan {
 	return p
 }
 
-// Whatever is measured and whatever a gate asks for, nothing panics, all can be stored, a run that is stored continues as one that is
-// not, and the order of pods does not matter.
+// Whatever is measured and whatever a gate asks for, nothing panics, all can be stored, a run that is stored continues
+// as one that is not, and the order of pods does not matter.
 func TestAnythingIsSurvived(t *testing.T) {
 	t.Parallel()
 	passed := 0

@@ -17,9 +17,9 @@ const negligibleShare = 0.75
 // levels are the thresholds of a metric's e-values and p-values. relative means that it is compared by
 // requests, comparable by requests or by shards.
 //
-// Alpha is divided among the metrics that count and the restarts, by the part of each (Bonferroni), and again by two for a metric that
-// may fail by comparison and by its own limit. The interim analyses of the shards share theirs. Beta is
-// not divided by metrics, because all must pass.
+// Alpha is divided among the metrics that count and the restarts, by the part of each (Bonferroni), and again by two
+// for a metric that may fail by comparison and by its own limit. The interim analyses of the shards share theirs. Beta
+// is not divided by metrics, because all must pass.
 type levels struct {
 	fail, warn, pass     float64
 	shardFail, shardPass float64

@@ -88,8 +88,8 @@ func (p past) spread(m Metric, bound float64) float64 {
 	return max(least, m.Kind.kind().differed(p, bound).Spread)
 }
 
-// difference is how pods differed: Spread says how much more than chance explains, Worst how much worse than its like the worst
-// pod was.
+// difference is how pods differed: Spread says how much more than chance explains, Worst how much worse than its like
+// the worst pod was.
 type difference struct{ Spread, Worst float64 }
 
 // above returns how pods differed in what is slower than a bound.

@@ -92,7 +92,8 @@ type Exposure struct {
 type Limits struct {
 	// Restarts of the canary's containers.
 	Restarts float64
-	// CompareRestarts compares the restarts of both sides by the time that their pods ran. A crash loop of the canary fails.
+	// CompareRestarts compares the restarts of both sides by the time that their pods ran. A crash loop of the canary
+	// fails.
 	CompareRestarts bool
 	// Unaccounted requests, as a ratio of those that the canary started. If negative, open ones are not
 	// judged either.

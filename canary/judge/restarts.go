@@ -12,16 +12,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Containers restart on both sides: they run out of memory, or a dependency is away. So the canary's restarts are compared with the
-// baseline's by the time that the pods of each side have run. If both sides restart as often, each restart is the canary's with the
-// probability of its part of the pod-time, whatever the rate is at that moment: of two Poisson counts, one has a binomial
-// distribution, given their sum. So the ratio of two such likelihoods is fair, and multiplied over minutes it is an e-process.
+// Containers restart on both sides: they run out of memory, or a dependency is away. So the canary's restarts are
+// compared with the baseline's by the time that the pods of each side have run. If both sides restart as often, each
+// restart is the canary's with the probability of its part of the pod-time, whatever the rate is at that moment: of two
+// Poisson counts, one has a binomial distribution, given their sum. So the ratio of two such likelihoods is fair, and
+// multiplied over minutes it is an e-process.
 //
-// Restarts come in clusters: one node takes several pods with it. So the restarts of a minute count as one: their likelihood ratios
-// are averaged. Each of them is fair, however the restarts of a minute depend on each other.
+// Restarts come in clusters: one node takes several pods with it. So the restarts of a minute count as one: their
+// likelihood ratios are averaged. Each of them is fair, however the restarts of a minute depend on each other.
 //
-// Pods also restart more often when they begin, and the canary's have just begun. So young pods are compared with young ones, and
-// the age when a window begins decides.
+// Pods also restart more often when they begin, and the canary's have just begun. So young pods are compared with young
+// ones, and the age when a window begins decides.
 //
 // A crash loop needs no comparison.
 
@@ -34,8 +35,8 @@ const (
 	restartUnit = time.Minute
 	// leastPart is the least expected part of the canary. A smaller one would make single restarts of it a proof.
 	leastPart = 0.01
-	// loopRestarts of one pod within loopTime are a crash loop, as is a back-off of the kubelet, unless a pod of the baseline restarted
-	// more than a third as often in the whole run: what both sides need may be away.
+	// loopRestarts of one pod within loopTime are a crash loop, as is a back-off of the kubelet, unless a pod of the
+	// baseline restarted more than a third as often in the whole run: what both sides need may be away.
 	loopRestarts = 3
 	loopTime     = time.Hour
 	// mostRestarted limits the pods of a side whose restarts are kept, and mostKept those of each.
@@ -57,8 +58,8 @@ type Life struct {
 	Young bool
 	// Ran is for how long its containers ran, including the time until one is started again.
 	Ran time.Duration
-	// Restarts of its containers that no disruption caused. CrashLoop means that, at the end of the window, the kubelet waits before
-	// it starts a container again.
+	// Restarts of its containers that no disruption caused. CrashLoop means that, at the end of the window, the kubelet
+	// waits before it starts a container again.
 	Restarts  float64
 	CrashLoop bool
 }
@@ -145,8 +146,9 @@ func (r *restarts) remember(l Life, at float64) {
 	}
 }
 
-// loops forgets what was long ago, and reports whether a pod of the canary restarts again and again, and none of the baseline. One that
-// the kubelet does not start at once has restarted often enough: for the canary loopRestarts times, for the baseline twice.
+// loops forgets what was long ago, and reports whether a pod of the canary restarts again and again, and none of the
+// baseline. One that the kubelet does not start at once has restarted often enough: for the canary loopRestarts times,
+// for the baseline twice.
 func (r *restarts) loops(lives []Life, now float64) bool {
 	most, others := 0, 1.0
 	for _, l := range lives {
@@ -194,8 +196,8 @@ func (r *restarts) settle() {
 	}
 }
 
-// likelihood returns the sum over all restarts of the probability of the side that restarted if the canary's rate is a multiple of
-// the baseline's, divided by that at the most that is tolerated.
+// likelihood returns the sum over all restarts of the probability of the side that restarted if the canary's rate is a
+// multiple of the baseline's, divided by that at the most that is tolerated.
 func (e exposed) likelihood(ratio float64) float64 {
 	if e.Ran.Canary <= 0 || e.Ran.Baseline <= 0 {
 		return e.Count.Canary + e.Count.Baseline // There is nothing to compare with.
@@ -217,8 +219,9 @@ func (r *Run) RecallRestarts(restarts int, ran time.Duration) {
 	r.Evidence.Restarted.Before = tally{N: max(0, ran.Seconds()), K: max(0, float64(restarts))}
 }
 
-// more reports whether the canary restarted more often than is tolerated, proven or not: by the rates in the run, and if the baseline's
-// rate in the run and before does not explain it. The past decides nothing else, because it was another time.
+// more reports whether the canary restarted more often than is tolerated, proven or not: by the rates in the run, and
+// if the baseline's rate in the run and before does not explain it. The past decides nothing else, because it was
+// another time.
 func (r *restarts) more() bool {
 	if r.Count.Canary == 0 || r.Count.Canary*r.Ran.Baseline <= restartRatio*r.Count.Baseline*r.Ran.Canary {
 		return false

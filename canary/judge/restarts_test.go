@@ -26,7 +26,8 @@ func comparing(long time.Duration) Plan {
 // killing is a Service whose containers are killed. Nothing else goes wrong.
 type killing struct {
 	canary, baseline int
-	// mean is the mean time between two kills of a pod of the baseline, and times how much more often the canary's are killed.
+	// mean is the mean time between two kills of a pod of the baseline, and times how much more often the canary's are
+	// killed.
 	mean  time.Duration
 	times float64
 	// together is how many pods of a side a kill takes with it, as a node does.
@@ -66,7 +67,8 @@ func (k killing) began(rng *rand.Rand, past time.Duration) (r restarts) {
 	return r
 }
 
-// A canary whose pods are killed as often as the baseline's hardly ever fails, and one that is killed ten times as often does.
+// A canary whose pods are killed as often as the baseline's hardly ever fails, and one that is killed ten times as
+// often does.
 func TestRestartsAreCompared(t *testing.T) {
 	t.Parallel()
 	const day, hour = 24 * time.Hour, time.Hour
@@ -122,8 +124,8 @@ func TestRestartsAreCompared(t *testing.T) {
 	}
 }
 
-// The e-process alone: at the most that is tolerated, it ever proves too many restarts with a probability of its part of alpha at
-// most, for any rate, and if restarts come in clusters.
+// The e-process alone: at the most that is tolerated, it ever proves too many restarts with a probability of its part
+// of alpha at most, for any rate, and if restarts come in clusters.
 func TestProofOfRestartsIsRarelyWrong(t *testing.T) {
 	t.Parallel()
 	p := comparing(time.Hour)
@@ -156,8 +158,8 @@ func TestProofOfRestartsIsRarelyWrong(t *testing.T) {
 	}
 }
 
-// conditional is the p-value of the exact conditional test of two Poisson rates (Przyborowski and Wilenski 1940): so many events of the
-// first or more, if its rate is a multiple of the second's.
+// conditional is the p-value of the exact conditional test of two Poisson rates (Przyborowski and Wilenski 1940): so
+// many events of the first or more, if its rate is a multiple of the second's.
 func conditional(k, of int, time, others, times float64) float64 {
 	q := times * time / (times*time + others)
 	p := 0.0
@@ -167,15 +169,15 @@ func conditional(k, of int, time, others, times float64) float64 {
 	return p
 }
 
-// Heart disease and hormones (Gu, Ng, Tang and Schucany 2008): 60 cases in 51477.5 years, and 30 in 54308.7. R's exact conditional
-// test, as statsmodels' tests have it, says 0.00665 of a ratio of 1.2 or less.
+// Heart disease and hormones (Gu, Ng, Tang and Schucany 2008): 60 cases in 51477.5 years, and 30 in 54308.7. R's exact
+// conditional test, as statsmodels' tests have it, says 0.00665 of a ratio of 1.2 or less.
 func TestConditionalTestAsPublished(t *testing.T) {
 	t.Parallel()
 	near(t, "p", conditional(60, 90, 51477.5, 54308.7, 1.2), 0.006651774552714537, 1e-12)
 }
 
-// An e-value is never more certain than the exact test of the same restarts: by Markov's inequality, one divided by it is a p-value.
-// It is one over all outcomes, on average, and it is not much less certain where there is much to see.
+// An e-value is never more certain than the exact test of the same restarts: by Markov's inequality, one divided by it
+// is a p-value. It is one over all outcomes, on average, and it is not much less certain where there is much to see.
 func TestProofOfRestartsAgainstTheExactTest(t *testing.T) {
 	t.Parallel()
 	proof := func(canary, all int, ran sides) float64 {
@@ -304,8 +306,8 @@ func TestALimitOfRestarts(t *testing.T) {
 	}
 }
 
-// Pods that have just begun are compared with others that have: a canary whose pods restart once when they begin is not worse than a
-// baseline whose pods did that before.
+// Pods that have just begun are compared with others that have: a canary whose pods restart once when they begin is not
+// worse than a baseline whose pods did that before.
 func TestRestartsOfYoungPods(t *testing.T) {
 	t.Parallel()
 	play := func(young bool) *restarts {

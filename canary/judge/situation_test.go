@@ -105,7 +105,8 @@ func TestFailIsNotMasked(t *testing.T) {
 		t.Errorf("got %s %v, slow %s", got.Verdict, got.Reasons, got.Metrics[1].Reason)
 	}
 
-	// Proven before the minimum was reached, when it had ended: a canary that is no longer worse neither fails by comparison nor passes.
+	// Proven before the minimum was reached, when it had ended: a canary that is no longer worse neither fails by
+	// comparison nor passes.
 	late := errorsOnly()
 	late.MinCanary = 3000
 	got = repeat(late, arm(50, 0), arm(950, 0), func(i int, w *Window) {

@@ -10,9 +10,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// A canary that harms what it shares with its baseline, such as a database, looks no worse than the baseline. So the baseline is
-// compared with its own worst stretch before the canary's first pod. An hour or two of past know no day and no week, so only gross
-// worsening counts. It withholds a Pass while it lasts, and fails nothing: something else may be broken.
+// A canary that harms what it shares with its baseline, such as a database, looks no worse than the baseline. So the
+// baseline is compared with its own worst stretch before the canary's first pod. An hour or two of past know no day and
+// no week, so only gross worsening counts. It withholds a Pass while it lasts, and fails nothing: something else may be
+// broken.
 
 const (
 	// grossOdds is the multiple of the worst odds of the past that is gross. What clients ask for
@@ -26,8 +27,8 @@ const (
 	recentRequests = 300
 )
 
-// Level is how bad the baseline was at its worst before the canary's first pod: the stretch with the highest rate, by what counts as
-// bad. Ratios without requests are unknown.
+// Level is how bad the baseline was at its worst before the canary's first pod: the stretch with the highest rate, by
+// what counts as bad. Ratios without requests are unknown.
 type Level struct {
 	// Watched is for how long.
 	Watched                           time.Duration
@@ -54,7 +55,8 @@ type boundTally struct {
 	Worst tally   `json:"worst"`
 }
 
-// Recall takes how bad the baseline was before the canary's first pod. A Level that was watched for less than leastHistory is unknown.
+// Recall takes how bad the baseline was before the canary's first pod. A Level that was watched for less than
+// leastHistory is unknown.
 func (r *Run) Recall(l Level) {
 	w := worst{Watched: l.Watched, Errors: whole(l.Errors.All, l.Errors.Bad), Entry: whole(l.EntryErrors.All, l.EntryErrors.Bad)}
 	w.Client = whole(l.ClientErrors.All, l.ClientErrors.Bad)
@@ -106,8 +108,8 @@ func (r recent) tally() tally {
 	return both
 }
 
-// worsened returns a test by which the baseline is grossly worse than it ever was before the canary's first pod, with its worst rate
-// then; nil if there is none, or if the past is not known.
+// worsened returns a test by which the baseline is grossly worse than it ever was before the canary's first pod, with
+// its worst rate then; nil if there is none, or if the past is not known.
 func (d *metricData) worsened(m Metric, w worst, before past) (t *test, was float64) {
 	for _, t := range d.Tests {
 		past, known := w.of(m, t.Bound)

@@ -14,8 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// bothAt gives both sides the same rate of errors, which depends on the minute of the run; 5,000 requests a minute, 5 % of them the
-// canary's.
+// bothAt gives both sides the same rate of errors, which depends on the minute of the run; 5,000 requests a minute, 5 %
+// of them the canary's.
 func bothAt(rate func(minute float64) float64) scenario {
 	return func(rng *rand.Rand) (source, map[string]Counts) {
 		return func(i int) Window {
@@ -29,7 +29,8 @@ func bothAt(rate func(minute float64) float64) scenario {
 // always is a constant rate.
 func always(rate float64) func(float64) float64 { return func(float64) float64 { return rate } }
 
-// recalled plays one run with a past of that worst rate, over two hours in stretches of 25,000 requests; NaN is without a past.
+// recalled plays one run with a past of that worst rate, over two hours in stretches of 25,000 requests; NaN is without
+// a past.
 func recalled(p Plan, s scenario, seed uint64, worst float64) *Run {
 	window, before := s(rand.New(rand.NewPCG(seed, 7)))
 	run := Start(epoch, before)
@@ -63,7 +64,8 @@ func TestHarmToBothSides(t *testing.T) {
 	}
 }
 
-// A healthy Service loses hardly any Pass: its rate of errors follows the load of the day, or a shared dependency fails for a while.
+// A healthy Service loses hardly any Pass: its rate of errors follows the load of the day, or a shared dependency fails
+// for a while.
 func TestHealthyBaselineMayVary(t *testing.T) {
 	t.Parallel()
 	for name, rate := range map[string]func(minute float64) float64{

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Answers as the servers write them. One that says in any way that it may lack something fails, and is not unusable: the
-// next one may be whole. Remarks on the query alone change nothing.
+// Answers as the servers write them. One that says in any way that it may lack something fails, and is not unusable:
+// the next one may be whole. Remarks on the query alone change nothing.
 func TestDegradedAnswers(t *testing.T) {
 	t.Parallel()
 	const series = `[{"metric":{},"value":[1800000000.123,"5"]}]`

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package promquery asks Prometheus what an operator lets gates ask: how many requests a Revision had, and how many of them
-// were bad.
+// Package promquery asks Prometheus what an operator lets gates ask: how many requests a Revision had, and how many of
+// them were bad.
 //
 // Its invariants:
 //   - Only the operator writes queries. What is filled in are the names of one Revision, quoted as PromQL strings.

@@ -14,8 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Gate says whether a gate can judge and decides, and if not, why. If it has failed a canary, it also says whether the Service
-// still gives that canary traffic; of is nil if the Service is not known.
+// Gate says whether a gate can judge and decides, and if not, why. If it has failed a canary, it also says whether the
+// Service still gives that canary traffic; of is nil if the Service is not known.
 func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 	f := Finding{Kind: v1alpha1.GateKind.Kind, Namespace: g.Namespace, Name: g.Name, State: Works}
 	if g.Status.ObservedGeneration != g.Generation {

@@ -36,7 +36,8 @@ type service struct {
 	History *report.History `json:"history"`
 	// Runs are the running or last runs of its gates.
 	Runs []run `json:"runs"`
-	// Findings are what is wrong with it, and with the sources that send its events. What is wrong with a gate is in its run.
+	// Findings are what is wrong with it, and with the sources that send its events. What is wrong with a gate is in its
+	// run.
 	Findings []advice.Finding `json:"findings"`
 }
 
@@ -96,8 +97,8 @@ func (s *Server) service(ctx context.Context, namespace, name string) (*service,
 	return out, notes, nil
 }
 
-// others are what happened beside the ledger's events: runs of gates, and splits that were seen since the page is open. The history
-// gets the latter, too.
+// others are what happened beside the ledger's events: runs of gates, and splits that were seen since the page is open.
+// The history gets the latter, too.
 func (s *Server) others(h *report.History, of *service) []timeline.Moment {
 	var out []timeline.Moment
 	for _, e := range h.Events {
@@ -147,7 +148,8 @@ func nameOf(text string) string {
 	return text
 }
 
-// lanes returns the Revisions to show, newest first. Those that never appear in the time line and have no traffic come last.
+// lanes returns the Revisions to show, newest first. Those that never appear in the time line and have no traffic come
+// last.
 func lanes(moments []timeline.Moment, exist []servingv1.Revision, now []lifecycle.Share) []revision {
 	all := map[string]*revision{}
 	order := map[string]int{}

@@ -47,9 +47,9 @@ type kept struct {
 }
 
 // Live starts to watch a namespace, or all if it is empty, until ctx is done. It returns when what is there is known.
-// What the user may not read is no error here, but an answer of the methods that read it; it is tried again from time to
-// time. changed is called for each change of an object, and with nothing if it becomes known that something can
-// or cannot be read.
+// What the user may not read is no error here, but an answer of the methods that read it; it is tried again from time
+// to time. changed is called for each change of an object, and with nothing if it becomes known that something can or
+// cannot be read.
 func (r *Reader) Live(ctx context.Context, namespace string, changed func(Change)) (*Live, error) {
 	l := &Live{Reader: r}
 	for _, f := range []*Feed{r.ServiceFeed(namespace), r.SourceFeed(namespace), r.GateFeed(namespace), r.LedgerFeed()} {

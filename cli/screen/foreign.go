@@ -10,8 +10,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
-// Foreign returns what somebody else wrote, as it may be shown on one line: everything visible, and without credentials.
-// All that a command or the page shows passes through it or Values.
+// Foreign returns what somebody else wrote, as it may be shown on one line: everything visible, and without
+// credentials. All that a command or the page shows passes through it or Values.
 func Foreign(s string) string { return text.Visible(text.WithoutCredentials(s)) }
 
 // Args returns the arguments of a format. Texts in them, and what has a text, are foreign, apart from Painted.

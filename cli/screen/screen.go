@@ -75,8 +75,8 @@ func unicodeLocale(getenv func(string) string) bool {
 // Err returns the first error of a write.
 func (s *Screen) Err() error { return s.err }
 
-// Printf writes text. The format is written as it is, and texts in the arguments as foreign ones. After an error, it writes
-// nothing more.
+// Printf writes text. The format is written as it is, and texts in the arguments as foreign ones. After an error, it
+// writes nothing more.
 func (s *Screen) Printf(format string, args ...any) {
 	if s.err != nil {
 		return

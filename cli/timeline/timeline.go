@@ -35,8 +35,8 @@ type Event struct {
 	Type string `json:"type,omitempty"`
 	// Text says what happened.
 	Text string `json:"text"`
-	// Split is how the traffic is split after it, largest share first. It is empty if that is not known, or if the event is
-	// not about traffic.
+	// Split is how the traffic is split after it, largest share first. It is empty if that is not known, or if the event
+	// is not about traffic.
 	Split []lifecycle.Share `json:"traffic,omitempty"`
 	// AcknowledgedBy lists the sources that have acknowledged this event or a later one. Filters of a source may have
 	// left the event out.

@@ -17,10 +17,11 @@ const (
 	askAgain = 200 * time.Millisecond
 )
 
-// claimed is a claim of this member, and its result. The goroutine that asks the others has it first, and then the placer.
+// claimed is a claim of this member, and its result. The goroutine that asks the others has it first, and then the
+// placer.
 //
-// Two members can never hold a shard. Each asks the other one, and a member that agrees to another one's claim gives up its own.
-// For both to hold it, each must have agreed before its own claim began, and so before the other one's began.
+// Two members can never hold a shard. Each asks the other one, and a member that agrees to another one's claim gives up
+// its own. For both to hold it, each must have agreed before its own claim began, and so before the other one's began.
 type claimed struct {
 	id      shardID
 	version int64

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package protoactor makes the grains of a protoactor-go cluster follow the shard plan of a Knative Service, so that each
-// Revision handles the percentage of the requests that the Route gives it.
+// Package protoactor makes the grains of a protoactor-go cluster follow the shard plan of a Knative Service, so that
+// each Revision handles the percentage of the requests that the Route gives it.
 //
 // Its invariants:
 //   - A member activates a grain only while it holds the shard of that grain's identity.

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// three is a cluster of two stable members and a canary, with a plan that gives the canary some shards. All shards are active.
+// three is a cluster of two stable members and a canary, with a plan that gives the canary some shards. All shards are
+// active.
 func three(t *testing.T, percent int) (f *fleet, a, b, canary *node) {
 	t.Helper()
 	f = newFleet(t)
@@ -76,7 +77,8 @@ func TestExpelledMemberStopsItsGrains(t *testing.T) {
 	}
 }
 
-// However often the plan changes before the last one is reached, and while members come and go, no grain is ever active twice.
+// However often the plan changes before the last one is reached, and while members come and go, no grain is ever active
+// twice.
 func TestPlansThatChangeAllTheTime(t *testing.T) {
 	f, a, b, canary := three(t, 0)
 	load := f.load()
@@ -123,7 +125,8 @@ func TestRestartedMember(t *testing.T) {
 	f.owned(10*time.Second, split(20, canary, again, b))
 }
 
-// Nothing waits for the lease of a member that leaves in order. The lease is one that no busy machine needs for the rest.
+// Nothing waits for the lease of a member that leaves in order. The lease is one that no busy machine needs for the
+// rest.
 func TestMemberLeaves(t *testing.T) {
 	f := newFleet(t)
 	f.lease = 5 * time.Minute

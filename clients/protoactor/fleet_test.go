@@ -267,7 +267,8 @@ func (n *node) leave() {
 	n.cluster.Shutdown(true)
 }
 
-// kill ends a member as if its process were killed: it answers nothing, and its grains are gone. The others learn it later.
+// kill ends a member as if its process were killed: it answers nothing, and its grains are gone. The others learn it
+// later.
 func (n *node) kill() {
 	n.down.Store(true)
 	n.registry.kill(n.name)
@@ -276,7 +277,8 @@ func (n *node) kill() {
 	n.cluster.Remote.Shutdown(false)
 }
 
-// expel removes a killed member from the list of members, as the Kubernetes provider does when its pod is not Ready any more.
+// expel removes a killed member from the list of members, as the Kubernetes provider does when its pod is not Ready any
+// more.
 func (f *fleet) expel(n *node) { f.agent.DeregisterService(n.cluster.ActorSystem.ID) }
 
 func (n *node) address() string { return n.cluster.ActorSystem.Address() }

@@ -8,8 +8,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// gate is the address of a grain for its callers. When it is closed, messages come back as dead letters, so that their callers
-// try again. Without it, messages that are in the mailbox behind the one that stops the grain would be lost without a word.
+// gate is the address of a grain for its callers. When it is closed, messages come back as dead letters, so that their
+// callers try again. Without it, messages that are in the mailbox behind the one that stops the grain would be lost
+// without a word.
 type gate struct {
 	system *actor.ActorSystem
 	grain  actor.Process

@@ -56,8 +56,8 @@ type placed struct {
 
 var _ cluster.IdentityLookup = (*Lookup)(nil)
 
-// New returns a Lookup. The error says which settings are wrong, and what would be right. The environment variable K_SERVICE and
-// the files of the pod complete the settings.
+// New returns a Lookup. The error says which settings are wrong, and what would be right. The environment variable
+// K_SERVICE and the files of the pod complete the settings.
 func New(s Settings) (*Lookup, error) {
 	s, err := s.complete(os.Getenv, ownNamespace)
 	if err != nil {
@@ -112,7 +112,8 @@ func (l *Lookup) Setup(c *cluster.Cluster, _ []string, isClient bool) {
 // askWithin is how long a call waits for one member, before it looks again which member to ask.
 const askWithin = time.Second
 
-// Get implements cluster.IdentityLookup: it returns the grain of an identity, or nil if it has no owner within Settings.Patience.
+// Get implements cluster.IdentityLookup: it returns the grain of an identity, or nil if it has no owner within
+// Settings.Patience.
 func (l *Lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 	s := shardID{id.GetKind(), l.settings.ShardOf(id.GetIdentity(), l.settings.Shards)}
 	address, version := l.holder(s), int64(0)
@@ -216,7 +217,8 @@ func (l *Lookup) dropped(r released) {
 	}
 }
 
-// target returns the member where a shard belongs, and the version of the plan that says so. Empty: no member can have it.
+// target returns the member where a shard belongs, and the version of the plan that says so. Empty: no member can have
+// it.
 func (l *Lookup) target(s shardID) (address string, version int64) {
 	k := l.poller.now()
 	if s.Kind == "" {
@@ -250,8 +252,8 @@ func (l *Lookup) tell(r request) {
 	}
 }
 
-// Leave hands the shards of this member over, and activates nothing any more. Call it before Shutdown of the cluster, so that
-// the others do not wait for this member. The error says that grains are still active; they go on stopping.
+// Leave hands the shards of this member over, and activates nothing any more. Call it before Shutdown of the cluster,
+// so that the others do not wait for this member. The error says that grains are still active; they go on stopping.
 func (l *Lookup) Leave(ctx context.Context) error {
 	if l.placer == nil {
 		return nil

@@ -37,8 +37,8 @@ type absence struct {
 	until   time.Time
 }
 
-// settleFor is how long a member waits after it has joined, before it claims shards: some providers, such as the one for
-// Kubernetes, first list the members one by one.
+// settleFor is how long a member waits after it has joined, before it claims shards: some providers, such as the one
+// for Kubernetes, first list the members one by one.
 const settleFor = time.Second
 
 func newMembers(self string, lease time.Duration) *members {
@@ -116,8 +116,8 @@ func (m *members) has(address string) bool {
 	return slices.ContainsFunc(m.now, func(one *cluster.Member) bool { return one.Address() == address && !m.leaving[one.GetId()] })
 }
 
-// others returns the addresses of the members that may hold shards, without this one. It returns false if this member is not
-// part of the cluster, or has only just joined, so that it must not claim anything.
+// others returns the addresses of the members that may hold shards, without this one. It returns false if this member
+// is not part of the cluster, or has only just joined, so that it must not claim anything.
 func (m *members) others() ([]string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,8 +131,8 @@ func (m *members) others() ([]string, bool) {
 	return out, !m.joined.IsZero() && time.Since(m.joined) >= m.settle && !leaves
 }
 
-// away returns how long grains of members that left without a word may still be active. A member that is at the same address
-// proves that the process before it has ended.
+// away returns how long grains of members that left without a word may still be active. A member that is at the same
+// address proves that the process before it has ended.
 func (m *members) away(now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

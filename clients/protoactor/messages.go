@@ -88,7 +88,8 @@ type reply struct {
 // status is what a member holds.
 type status struct {
 	Version int64 `json:"version"`
-	// Shards are those that the member holds, with the number of their grains. Busy are those that it hands over or is about to get.
+	// Shards are those that the member holds, with the number of their grains. Busy are those that it hands over or is
+	// about to get.
 	Shards map[string]map[int]int `json:"shards"`
 	Busy   map[string][]int       `json:"busy"`
 }

@@ -13,8 +13,8 @@ import (
 // evenAtOnce is how many shards of a kind are handed over at a time without a plan.
 const evenAtOnce = 10
 
-// lead looks for shards to move whenever this member is the one that leads: the first of all by address. If two members lead for
-// a moment, more shards are handed over at a time, and still each is held by one member at most.
+// lead looks for shards to move whenever this member is the one that leads: the first of all by address. If two members
+// lead for a moment, more shards are handed over at a time, and still each is held by one member at most.
 func (l *Lookup) lead(ctx context.Context) {
 	// begun are shards that a member was told to take, and did not say whether it does.
 	begun := map[shardID]time.Time{}

@@ -38,7 +38,8 @@ type shard struct {
 	// to is the member that gets the shard, and claimers wait for the grains to stop.
 	to       string
 	claimers []*actor.PID
-	// version is that of the newest plan by which this member let another one have the shard. It lets none have it by an older one.
+	// version is that of the newest plan by which this member let another one have the shard. It lets none have it by an
+	// older one.
 	version int64
 	// holder is the member that was last known to hold the shard, at this time.
 	holder string
@@ -113,8 +114,8 @@ func (p *placer) handle(ctx actor.Context, r request) {
 	}
 }
 
-// valid answers requests that no member of the same configuration sends. A member without the kind never holds its shards, and
-// agrees to each claim.
+// valid answers requests that no member of the same configuration sends. A member without the kind never holds its
+// shards, and agrees to each claim.
 func (p *placer) valid(ctx actor.Context, id shardID, needsKind bool) bool {
 	why := ""
 	if n := p.lookup.settings.Shards; id.Shard < 0 || id.Shard >= n {

@@ -25,11 +25,11 @@ var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Settings of a Lookup. Only Shards is required in a pod of a Knative Service.
 type Settings struct {
-	// Shards is the number of shards of each kind, from 1 to 65536. It must be the same in all members, and in the annotation
-	// stateful.knative-cdevents.dev/shards.
+	// Shards is the number of shards of each kind, from 1 to 65536. It must be the same in all members, and in the
+	// annotation stateful.knative-cdevents.dev/shards.
 	Shards int
-	// ShardOf returns the shard of any identity, from 0 to shards-1. It must be the same in all members. Nil: the FNV-1a hash (32
-	// bits) of the identity, modulo shards.
+	// ShardOf returns the shard of any identity, from 0 to shards-1. It must be the same in all members. Nil: the FNV-1a
+	// hash (32 bits) of the identity, modulo shards.
 	ShardOf func(identity string, shards int) int
 	// Disabled asks the controller for nothing: shards are placed evenly. For running outside of Knative.
 	Disabled bool
@@ -39,24 +39,26 @@ type Settings struct {
 	Namespace string
 	// Service is the name of the Knative Service. Empty: the environment variable K_SERVICE, which Knative sets.
 	Service string
-	// TokenFile is the projected token for the audience placement.knative-cdevents.dev. It is read for each request. Empty:
-	// /var/run/secrets/placement.knative-cdevents.dev/token.
+	// TokenFile is the projected token for the audience placement.knative-cdevents.dev. It is read for each request.
+	// Empty: /var/run/secrets/placement.knative-cdevents.dev/token.
 	TokenFile string
-	// CAFile has the certificate authorities (PEM) for an https URL. It is read when the Lookup is made. Empty: those of the system.
+	// CAFile has the certificate authorities (PEM) for an https URL. It is read when the Lookup is made. Empty: those of
+	// the system.
 	CAFile string
-	// Wait is how long the controller waits for a new plan before it answers that there is none, in whole seconds from 1 s to
-	// 60 s. 0: 30 s.
+	// Wait is how long the controller waits for a new plan before it answers that there is none, in whole seconds from 1 s
+	// to 60 s. 0: 30 s.
 	Wait time.Duration
-	// StaleAfter: no shard moves if the controller has not confirmed the plan for this long. Longer than Wait, at most 90 s.
-	// 0: 90 s.
+	// StaleAfter: no shard moves if the controller has not confirmed the plan for this long. Longer than Wait, at most 90
+	// s. 0: 90 s.
 	StaleAfter time.Duration
 	// MinBackoff and MaxBackoff limit the pause after a request that failed. 0: 1 s and 30 s.
 	MinBackoff, MaxBackoff time.Duration
 	// Lease is how long the others wait before they take the shards of a member that left the cluster without handing them
-	// over. Such a member stops its grains when it learns that it has left; this time must be enough for both. From 100 ms.
-	// 0: 10 s.
+	// over. Such a member stops its grains when it learns that it has left; this time must be enough for both. From 100
+	// ms. 0: 10 s.
 	Lease time.Duration
-	// Patience is how long a call waits for a grain whose shard is being handed over, before the caller's own retry. 0: 5 s.
+	// Patience is how long a call waits for a grain whose shard is being handed over, before the caller's own retry. 0: 5
+	// s.
 	Patience time.Duration
 
 	// tick is how often the leading member looks for shards to move; 1 s, except in tests.

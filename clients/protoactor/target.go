@@ -18,8 +18,8 @@ type candidate struct {
 	revision string
 }
 
-// targets returns the address of the member that must own each shard of a kind, or nil if no member can. All members that have
-// the same plan and see the same members come to the same result. The addresses must be sorted.
+// targets returns the address of the member that must own each shard of a kind, or nil if no member can. All members
+// that have the same plan and see the same members come to the same result. The addresses must be sorted.
 func targets(p *plan, kind string, shards int, addresses []string) []string {
 	if len(addresses) == 0 {
 		return nil
@@ -60,8 +60,8 @@ func pointers(all []candidate) []*candidate {
 	return out
 }
 
-// planned gives the shards to their owners. The shards of an owner that is not there go to its Revision, so that the Revisions
-// keep their shares, and there to the member that is furthest below its quota.
+// planned gives the shards to their owners. The shards of an owner that is not there go to its Revision, so that the
+// Revisions keep their shares, and there to the member that is furthest below its quota.
 func planned(p *plan, e *entityType, candidates []candidate) []string {
 	out := make([]string, e.Shards)
 	owned := make([]int, len(candidates))
@@ -117,8 +117,8 @@ func even(addresses []string, shards int) []candidate {
 	return out
 }
 
-// fill gives each shard to the member that rates it highest and has room, so that few shards change when members do. The quotas
-// must be enough for all shards.
+// fill gives each shard to the member that rates it highest and has room, so that few shards change when members do.
+// The quotas must be enough for all shards.
 func fill(kind string, shards int, candidates []candidate) []string {
 	out := make([]string, shards)
 	left := make([]int, len(candidates))

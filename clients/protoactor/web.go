@@ -30,9 +30,9 @@ type managedRegion struct {
 	Entities int    `json:"numEntities"`
 }
 
-// Handler serves what the controller asks each member for, read-only: GET /cluster/members and GET /cluster/shards/{kind}. GET
-// /placement says which plan this member has. Serve it at the port that the annotation stateful.knative-cdevents.dev/management-port
-// names. Before the cluster has started, it answers 503.
+// Handler serves what the controller asks each member for, read-only: GET /cluster/members and GET
+// /cluster/shards/{kind}. GET /placement says which plan this member has. Serve it at the port that the annotation
+// stateful.knative-cdevents.dev/management-port names. Before the cluster has started, it answers 503.
 func (l *Lookup) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /cluster/members", l.serveMembers)

@@ -60,7 +60,8 @@ func TestWrongParams(t *testing.T) {
 	}
 }
 
-// Tekton fails a TaskRun, and drops all of its results, if they have more than 4 KiB together. A rollback needs the baseline.
+// Tekton fails a TaskRun, and drops all of its results, if they have more than 4 KiB together. A rollback needs the
+// baseline.
 func TestResultsFitTekton(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

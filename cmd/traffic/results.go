@@ -19,8 +19,8 @@ const (
 	message  = "MESSAGE"
 )
 
-// mostResult is how many bytes of JSON a result may have. Tekton keeps 4 KiB of all results together; if there are more, it
-// fails the TaskRun and keeps none. Only a message can be longer than this.
+// mostResult is how many bytes of JSON a result may have. Tekton keeps 4 KiB of all results together; if there are
+// more, it fails the TaskRun and keeps none. Only a message can be longer than this.
 const mostResult = 2 << 10
 
 // shown returns a text of ours, which may quote conditions that others wrote, as it may be shown.

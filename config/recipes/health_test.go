@@ -167,7 +167,8 @@ func toLua(state *lua.LState, of any) lua.LValue {
 	return lua.LNil
 }
 
-// kubectl's and Flux's kstatus read the conditions without being told. A new object counts as current, and none as failed.
+// kubectl's and Flux's kstatus read the conditions without being told. A new object counts as current, and none as
+// failed.
 func TestKstatus(t *testing.T) {
 	t.Parallel()
 	for name, s := range states {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recipes contains no code. Its tests try the recipes in this folder, which docs/recipes.md describes: they run the
-// scripts, send them the events of the golden files, and let the programs that read the objects' conditions judge them.
+// Package recipes contains no code. Its tests try the recipes in this folder, which docs/recipes.md describes: they run
+// the scripts, send them the events of the golden files, and let the programs that read the objects' conditions judge
+// them.
 package recipes
 
 import (

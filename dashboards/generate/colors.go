@@ -8,9 +8,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/dashboards"
 )
 
-// revisionColors are the colors of series that a Revision's name begins, or that it ends after an arrow. The name's last
-// character decides, so a Revision has one color in all panels, whatever its series are called, and consecutive Revisions
-// differ. Grafana's own choice by name gives "cart-00002" and "cart-00002 required" different colors.
+// revisionColors are the colors of series that a Revision's name begins, or that it ends after an arrow. The name's
+// last character decides, so a Revision has one color in all panels, whatever its series are called, and consecutive
+// Revisions differ. Grafana's own choice by name gives "cart-00002" and "cart-00002 required" different colors.
 func revisionColors() []dashboards.Color {
 	// In the order of the last digits; letters, of Revisions that users name, follow in turn.
 	names := []string{

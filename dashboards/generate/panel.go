@@ -37,8 +37,8 @@ func query(q dashboards.Query, i int) *prometheus.DataqueryBuilder {
 	return b
 }
 
-// least is what the axis of a unit reaches at least, so that zeros are not drawn on an axis up to 100, and a single request
-// is not drawn as a peak.
+// least is what the axis of a unit reaches at least, so that zeros are not drawn on an axis up to 100, and a single
+// request is not drawn as a peak.
 func least(unit string) float64 {
 	switch unit {
 	case "percentunit":

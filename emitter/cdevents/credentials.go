@@ -11,9 +11,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// withoutCredentials returns both without the credentials in what others wrote. Observers cut them out, too, so that the
-// ledger has none; this is the door, for what an earlier release remembers, and for what no observer has seen. What they
-// share with the journal does not change.
+// withoutCredentials returns both without the credentials in what others wrote. Observers cut them out, too, so that
+// the ledger has none; this is the door, for what an earlier release remembers, and for what no observer has seen. What
+// they share with the journal does not change.
 func withoutCredentials(p v1alpha1.Profile, t lifecycle.Transition) (v1alpha1.Profile, lifecycle.Transition) {
 	clean(&p.Source, &p.Environment.ID, &p.Environment.Source, &t.Reason)
 	p.Extensions = cleanMap(p.Extensions)

@@ -2,9 +2,9 @@
 
 package cdevents
 
-// maxKnative bounds customData.knative and customData.environment in bytes of JSON. Receivers need not accept events above 64
-// KiB (CloudEvents spec.md, Size Limits), and one that rejects an event as too large loses it. The
-// rest is for annotations, which are bounded too.
+// maxKnative bounds customData.knative and customData.environment in bytes of JSON. Receivers need not accept events
+// above 64 KiB (CloudEvents spec.md, Size Limits), and one that rejects an event as too large loses it. The rest is for
+// annotations, which are bounded too.
 const maxKnative = 24 << 10
 
 // detail is a part of an event that may be left out.

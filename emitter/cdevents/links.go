@@ -22,7 +22,8 @@ const (
 	maxContextID = 256
 )
 
-// ownLinks connects the event with earlier ones of its own subject, whose ids follow from the ledger (CDEvents links.md).
+// ownLinks connects the event with earlier ones of its own subject, whose ids follow from the ledger (CDEvents
+// links.md).
 func ownLinks(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, links []lifecycle.Link) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
 	profile.Replay = "" // earlier events were not replays

@@ -318,8 +318,8 @@ func (e *edit) conditions(c Change) {
 // done says that the object is gone and no event is pending.
 func (e *edit) done() bool { return Finished(e.next) }
 
-// Finished reports whether the object of a CDEventSubject is gone, and no event about it is pending. The CDEventSubject is then not needed
-// any more.
+// Finished reports whether the object of a CDEventSubject is gone, and no event about it is pending. The CDEventSubject
+// is then not needed any more.
 func Finished(s *v1alpha1.CDEventSubject) bool {
 	return s.Status.Removed && len(s.Status.Journal) == 0
 }

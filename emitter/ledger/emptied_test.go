@@ -14,7 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// Without its memory, an object would count as one that is seen for the first time, and its events would get numbers that are acknowledged.
+// Without its memory, an object would count as one that is seen for the first time, and its events would get numbers
+// that are acknowledged.
 func TestEmptiedEntryIsReported(t *testing.T) {
 	t.Parallel()
 	for name, memory := range map[string]string{
@@ -50,7 +51,8 @@ func TestEmptiedEntryIsReported(t *testing.T) {
 	}
 }
 
-// The informer delivers the deletion of an entry, and a new one of that name, before the answer to the deletion is there.
+// The informer delivers the deletion of an entry, and a new one of that name, before the answer to the deletion is
+// there.
 func TestCreatedAnewWhileItIsForgotten(t *testing.T) {
 	t.Parallel()
 	s, seen := store.New(), 0

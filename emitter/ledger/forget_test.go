@@ -93,8 +93,8 @@ func (p *prompt) Create(ctx context.Context, o *v1alpha1.CDEventSubject, opts me
 	return out, err
 }
 
-// An entry is forgotten while the next transition waits to be written. The informer sees the end before that write, and the new
-// entry before its answer. What is sent then is acknowledged once and for all.
+// An entry is forgotten while the next transition waits to be written. The informer sees the end before that write, and
+// the new entry before its answer. What is sent then is acknowledged once and for all.
 func TestForgottenWhileTheNextTransitionWaits(t *testing.T) {
 	client, seen := &prompt{Store: store.New(), created: func() {}}, 0
 	l, q := queued(client, everyone{"a"}, &counts{})

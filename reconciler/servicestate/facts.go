@@ -83,8 +83,9 @@ func (v *View) members(service types.NamespacedName) (members []*pods.Pod, other
 	return members, others
 }
 
-// disrupted reports whether what ends a pod lies outside of it. The kubelet evicts a pod for the pressure on its node with the
-// condition DisruptionTarget, and one that has exceeded a storage limit of its own without it, which is the pod's fault.
+// disrupted reports whether what ends a pod lies outside of it. The kubelet evicts a pod for the pressure on its node
+// with the condition DisruptionTarget, and one that has exceeded a storage limit of its own without it, which is the
+// pod's fault.
 func disrupted(pod *pods.Pod) bool { return pod.Disrupted || pod.Over() && byNode(pod.Reason) }
 
 // byNode reports whether the node is the cause of a failed pod: it shuts down, lacks resources, or needs

@@ -102,8 +102,8 @@ func (v *View) place(out *gaterun.Service, key types.NamespacedName, route *life
 	}
 }
 
-// enforces reports whether members must follow a plan, as their pods declare. A leader that has just taken over knows no more. There
-// is no plan while a pod cannot be asked for its shards.
+// enforces reports whether members must follow a plan, as their pods declare. A leader that has just taken over knows
+// no more. There is no plan while a pod cannot be asked for its shards.
 func (v *View) enforces(key types.NamespacedName, uid types.UID) bool {
 	members, _ := v.members(key)
 	mode, newest := v1alpha1.PlacementMode(""), int64(-1)

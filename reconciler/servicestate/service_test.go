@@ -146,7 +146,8 @@ func TestShardsStayMisplacedWhileAPollCannotTell(t *testing.T) {
 	}
 }
 
-// A leader that has just taken over has not polled the cluster yet, or its first polls cannot tell where the shards are.
+// A leader that has just taken over has not polled the cluster yet, or its first polls cannot tell where the shards
+// are.
 func TestShardsAreMisplacedUntilANewLeaderKnowsBetter(t *testing.T) {
 	t.Parallel()
 	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}

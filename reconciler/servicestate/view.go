@@ -71,8 +71,8 @@ func (v *View) SetPlans(get func(service types.UID) *v1alpha1.ShardPlacement) {
 	v.plans = get
 }
 
-// UpdateCluster stores an observation of a Service's cluster, or removes it. While a poll cannot tell where the shards are, as often
-// when they move or a pod starts, the last known placement stays.
+// UpdateCluster stores an observation of a Service's cluster, or removes it. While a poll cannot tell where the shards
+// are, as often when they move or a pod starts, the last known placement stays.
 func (v *View) UpdateCluster(service types.NamespacedName, part observer.Part) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// auditPolicy makes the API server log the contestants' writes, and nothing else: no reads, and not the bench's own writes.
+// auditPolicy makes the API server log the contestants' writes, and nothing else: no reads, and not the bench's own
+// writes.
 func auditPolicy() string {
 	users := make([]string, len(contestants))
 	for i, c := range contestants {

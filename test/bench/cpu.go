@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// cpu is the processor time of every participant, which shows the bottleneck, and of the rest of the machine, which shows
-// how reliable the numbers are.
+// cpu is the processor time of every participant, which shows the bottleneck, and of the rest of the machine, which
+// shows how reliable the numbers are.
 type cpu struct {
 	Program, APIServer, Etcd, Bench, Others time.Duration
 }

@@ -70,8 +70,8 @@ func (e *exposition) family(name, kind, help string, rows ...row) {
 	}
 }
 
-// histogram returns the series of a histogram with the fixed buckets, for a share of all requests. Each bound halves the
-// remaining requests, so every bucket grows.
+// histogram returns the series of a histogram with the fixed buckets, for a share of all requests. Each bound halves
+// the remaining requests, so every bucket grows.
 func histogram(labels string, share float64) []row {
 	var out []row
 	with := func(le string) string { return strings.TrimPrefix(labels+`,le="`+le+`"`, ",") }

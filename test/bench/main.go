@@ -4,9 +4,9 @@
 // with the same changes and the same sink, and with Prometheus on the same pods. It reports the costs of each.
 //
 // Invariant: all of them are real programs, built as shipped and run one at a time, except for scraping and for
-// programs at rest, which run at once. Every number is measured in this run, and every ratio compares two numbers of this
-// run. Serving and the kubelet do not run: the bench writes what Serving's controllers would, and nothing else happens
-// in the cluster.
+// programs at rest, which run at once. Every number is measured in this run, and every ratio compares two numbers of
+// this run. Serving and the kubelet do not run: the bench writes what Serving's controllers would, and nothing else
+// happens in the cluster.
 package main
 
 import (

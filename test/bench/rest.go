@@ -17,8 +17,8 @@ type footprint struct {
 	Services, Revisions int
 }
 
-// memory runs all contestants at once, because they are idle. It measures after they have been idle long enough for Go's
-// collector to free what they needed to start.
+// memory runs all contestants at once, because they are idle. It measures after they have been idle long enough for
+// Go's collector to free what they needed to start.
 func (b *bench) memory(ctx context.Context) error {
 	if err := b.populate(ctx, b.plan.Crowd); err != nil {
 		return err
@@ -107,8 +107,8 @@ type rested struct {
 // cores is the mean number of cores that the program keeps busy.
 func (r rested) cores() float64 { return r.CPU.Seconds() / r.Window.Seconds() }
 
-// idle measures the controller and the bare program beside it, for each number of Services. No Service has a pod, and nothing
-// changes. Both are restarted for each number, so that neither keeps memory from the run before.
+// idle measures the controller and the bare program beside it, for each number of Services. No Service has a pod, and
+// nothing changes. Both are restarted for each number, so that neither keeps memory from the run before.
 func (b *bench) idle(ctx context.Context) error {
 	if len(b.cast.actors) > b.plan.Idlers[0] {
 		b.say("removing %d Services", len(b.cast.actors))
@@ -208,7 +208,8 @@ func (b *bench) watchIdle(ctx context.Context, services int) error {
 	return nil
 }
 
-// edgeFor is how long memory is read at both ends of the window, and edgeEvery how often. The controller returns garbage once a minute.
+// edgeFor is how long memory is read at both ends of the window, and edgeEvery how often. The controller returns
+// garbage once a minute.
 const edgeFor, edgeEvery = 90 * time.Second, 5 * time.Second
 
 // lowest reads the memory of contestants for a time, and returns the lowest reading of each.
@@ -231,8 +232,8 @@ func lowest(ctx context.Context, turns []*turn, within time.Duration) ([]memory,
 	return out, nil
 }
 
-// startAll starts contestants that run at the same time, each when the ones before are at rest. On an error, it returns those that
-// were started.
+// startAll starts contestants that run at the same time, each when the ones before are at rest. On an error, it returns
+// those that were started.
 func (b *bench) startAll(ctx context.Context, all ...contestant) ([]*turn, error) {
 	turns := make([]*turn, 0, len(all))
 	for _, c := range all {

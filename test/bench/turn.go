@@ -17,8 +17,8 @@ const (
 	// may use in that time.
 	settled = 2 * time.Second
 	idle    = 100 * time.Millisecond
-	// busy is how long a contestant may go on using more than that while it neither sends nor writes. perService is how much
-	// longer the start may take for each Service.
+	// busy is how long a contestant may go on using more than that while it neither sends nor writes. perService is how
+	// much longer the start may take for each Service.
 	busy       = time.Minute
 	perService = 20 * time.Millisecond
 	// afterwards is the time in which a contestant may still record what it delivered.
@@ -47,8 +47,8 @@ type result struct {
 	Refused int
 	CPU     cpu
 	Took    time.Duration
-	// APIWrites are the contestant's until every event is delivered and that is recorded, by resource. LaterWrites are those
-	// from then on, until it comes to rest.
+	// APIWrites are the contestant's until every event is delivered and that is recorded, by resource. LaterWrites are
+	// those from then on, until it comes to rest.
 	APIWrites, LaterWrites map[string]int
 }
 
@@ -142,9 +142,9 @@ func (t *turn) patience() time.Duration {
 	return awake + time.Duration(len(t.cast.actors))*perService
 }
 
-// calm waits until no events arrive, and the contestant neither writes nor needs processor time: at its first start, the
-// controller writes a baseline, which causes no events. A contestant that writes nothing any more and is still busy counts
-// as calm after a while: what it then needs is part of every measurement.
+// calm waits until no events arrive, and the contestant neither writes nor needs processor time: at its first start,
+// the controller writes a baseline, which causes no events. A contestant that writes nothing any more and is still busy
+// counts as calm after a while: what it then needs is part of every measurement.
 func (t *turn) calm(ctx context.Context) error {
 	began, still := time.Now(), time.Now()
 	for time.Since(began) < t.patience() {

@@ -136,7 +136,8 @@ func (c *ControlPlane) InstallServing(ctx context.Context) error {
 	return nil
 }
 
-// InstallCustomRuns installs Tekton's CRD for CustomRuns, in the version that test/cluster uses. Tekton itself does not run.
+// InstallCustomRuns installs Tekton's CRD for CustomRuns, in the version that test/cluster uses. Tekton itself does not
+// run.
 func (c *ControlPlane) InstallCustomRuns(ctx context.Context) error {
 	path, err := tektonCRD(ctx)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 // provisionTime bounds the wait for each change of the environment.
 const provisionTime = 5 * time.Minute
 
-// environment shows the life of a cluster that Cluster API provisions. It needs the cluster of the demo, because it installs
-// Cluster API.
+// environment shows the life of a cluster that Cluster API provisions. It needs the cluster of the demo, because it
+// installs Cluster API.
 func (d *demo) environment(ctx context.Context) error {
 	if !d.environments || d.existing {
 		return nil

@@ -178,8 +178,8 @@ func (w *watched) shell(ctx context.Context, command, name string) (string, erro
 	return suite.Shell(ctx, w.programs, command, map[string]string{"NS": w.ns, "NAME": name})
 }
 
-// forbids takes a right to a resource from one of the roles in the controller's namespace. It returns a function that applies
-// the manifest again, as an operator does.
+// forbids takes a right to a resource from one of the roles in the controller's namespace. It returns a function that
+// applies the manifest again, as an operator does.
 func (w *watched) forbids(role, resource, verb, manifest string) (allow func()) {
 	w.Helper()
 	api := suite.Kube.RbacV1().Roles(kit.Namespace)

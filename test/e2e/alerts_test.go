@@ -23,8 +23,8 @@ import (
 
 type labels = map[string]string
 
-// TestAlerts causes the alerts, one after the other. For each, it runs the commands of the runbook, repairs what the runbook
-// says, and sees the alert end. Prometheus evaluates the shipped rules, with seconds for minutes.
+// TestAlerts causes the alerts, one after the other. For each, it runs the commands of the runbook, repairs what the
+// runbook says, and sees the alert end. Prometheus evaluates the shipped rules, with seconds for minutes.
 func TestAlerts(t *testing.T) {
 	w := newWatched(t)
 	for _, c := range []struct {

@@ -93,7 +93,8 @@ func (e entry) isReview() bool {
 	return e.ObjectRef != nil && e.Verb == "create" && slices.Contains(questions, e.ObjectRef.Resource)
 }
 
-// updatesGateRun reports a status update of a CustomRun that names a CanaryGate, which the opt-in part for Tekton allows.
+// updatesGateRun reports a status update of a CustomRun that names a CanaryGate, which the opt-in part for Tekton
+// allows.
 func (e entry) updatesGateRun(ours func(namespace, name string) bool) bool {
 	o := e.ObjectRef
 	return o != nil && o.APIGroup == customRuns.Group && o.Resource == customRuns.Resource && o.Subresource == "status" &&

@@ -18,8 +18,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestBadRelease walks the path of docs/bad-release.md, and takes its pictures: a canary of a sharded application fails a share of what it
-// handles. This is noticed on the page, explained by the plugin, ended by the runbook of its alert, found in a trace, and counted.
+// TestBadRelease walks the path of docs/bad-release.md, and takes its pictures: a canary of a sharded application fails
+// a share of what it handles. This is noticed on the page, explained by the plugin, ended by the runbook of its alert,
+// found in a trace, and counted.
 func TestBadRelease(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {
@@ -87,8 +88,8 @@ func TestBadRelease(t *testing.T) {
 	}
 }
 
-// judgedCart deploys the sharded application with a gate, and with a canary that fails 5 % of what it handles. Its pipeline says when it
-// began, and when the change was committed.
+// judgedCart deploys the sharded application with a gate, and with a canary that fails 5 % of what it handles. Its
+// pipeline says when it began, and when the change was committed.
 func (w *watched) judgedCart() *kit.Cart {
 	w.Helper()
 	image, err := suite.Carts.ShardedImage(w.Context())

@@ -57,8 +57,8 @@ func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
 	return m
 }
 
-// TestCanaryAfterTheSharding measures a canary that gets 5 % of the traffic, handles a third of it, and fails 5 % of what
-// it handles. Measured at the entry, both Revisions have the same error rate.
+// TestCanaryAfterTheSharding measures a canary that gets 5 % of the traffic, handles a third of it, and fails 5 % of
+// what it handles. Measured at the entry, both Revisions have the same error rate.
 func TestCanaryAfterTheSharding(t *testing.T) {
 	if suite.guest {
 		t.Skip("it needs the controller")
@@ -111,8 +111,9 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 	s.eventsWith(removed, clusterGone)
 }
 
-// dashboards runs every query of the dashboards on the cluster's Prometheus. Each one must have had data in the last minutes, unless
-// empty names its dashboard, its panel or its column: that is about something that has not happened here.
+// dashboards runs every query of the dashboards on the cluster's Prometheus. Each one must have had data in the last
+// minutes, unless empty names its dashboard, its panel or its column: that is about something that has not happened
+// here.
 func (s *scene) dashboards(app *kit.Cart, empty ...string) {
 	s.Helper()
 	if !suite.Own() {
@@ -149,7 +150,8 @@ func (s *scene) dashboards(app *kit.Cart, empty ...string) {
 	s.Logf("Prometheus has data for %d of the %d queries of the dashboards", len(queries)-silent, len(queries))
 }
 
-// What the dashboards show of a Service without placement whose events are all accepted. Figures may be missing, and need not.
+// What the dashboards show of a Service without placement whose events are all accepted. Figures may be missing, and
+// need not.
 var (
 	unplaced  = []string{"Required and real shards", "Moves of shards"}
 	delivered = []string{"Attempts that failed", "Incomplete events", "Dropped events", "Dead letters", "Polls of clusters: pods not polled"}

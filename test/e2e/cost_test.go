@@ -89,8 +89,8 @@ func (s spent) String() string {
 	return text
 }
 
-// meter compares what the controller writes with the events that the sinks of a scene accept, from some time on. It is nil if the
-// audit log cannot be read.
+// meter compares what the controller writes with the events that the sinks of a scene accept, from some time on. It is
+// nil if the audit log cannot be read.
 type meter struct {
 	s     *scene
 	began time.Time
@@ -111,8 +111,8 @@ func (s *scene) newMeter() *meter {
 	return &meter{s: s, began: time.Now(), log: log, user: user}
 }
 
-// read waits until the controller is at rest, reports what was written, and returns the writes for each event until all of them were
-// delivered. What happened names the cause of the events.
+// read waits until the controller is at rest, reports what was written, and returns the writes for each event until all
+// of them were delivered. What happened names the cause of the events.
 func (m *meter) read(happened string) float64 {
 	if m == nil {
 		return 0
@@ -133,7 +133,8 @@ func (m *meter) read(happened string) float64 {
 	return until.perEvent(events)
 }
 
-// delivered counts the different events that each sink accepted, and returns when it accepted the last one for the first time.
+// delivered counts the different events that each sink accepted, and returns when it accepted the last one for the
+// first time.
 func (m *meter) delivered() (events int, last time.Time) {
 	m.s.Helper()
 	for _, k := range m.s.sinks {
@@ -210,12 +211,12 @@ func (s *scene) resting(ctx context.Context) error {
 	return nil
 }
 
-// maxWritesPerEvent is a bound for many changes at about the same time, also on a busy machine. If nothing shared a write, each event would
-// need three: for its state, its acknowledgement and the checkpoint.
+// maxWritesPerEvent is a bound for many changes at about the same time, also on a busy machine. If nothing shared a
+// write, each event would need three: for its state, its acknowledgement and the checkpoint.
 const maxWritesPerEvent = 3.0
 
-// TestWritesPerEvent moves the traffic of many Services at the same time, again and again, and counts the controller's writes in the
-// API server's audit log.
+// TestWritesPerEvent moves the traffic of many Services at the same time, again and again, and counts the controller's
+// writes in the API server's audit log.
 func TestWritesPerEvent(t *testing.T) {
 	if !suite.full {
 		t.Skip("it takes two minutes: make e2e-full")

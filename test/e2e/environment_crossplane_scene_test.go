@@ -41,8 +41,8 @@ func (p platform) operator() {
 	own.waitSource(p.ns)
 }
 
-// install installs Crossplane, if it is not there, and the kinds of the test. At the end, whatever happened, it removes what it
-// installed, and lets everything go that the test kept in existence.
+// install installs Crossplane, if it is not there, and the kinds of the test. At the end, whatever happened, it removes
+// what it installed, and lets everything go that the test kept in existence.
 func (p platform) install() {
 	p.Helper()
 	installed, err := suite.Environments.HasCrossplane(p.Context())

@@ -21,8 +21,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestEnvironmentFlow follows a new cluster of Cluster API into the flow that begins with it: its Pipeline lists the nodes of the
-// new cluster.
+// TestEnvironmentFlow follows a new cluster of Cluster API into the flow that begins with it: its Pipeline lists the
+// nodes of the new cluster.
 func TestEnvironmentFlow(t *testing.T) {
 	if !suite.full || !suite.Own() {
 		t.Skip("it installs Cluster API on the cluster made by test/cluster: make e2e-full")
@@ -84,7 +84,8 @@ func (f fleet) begun(cluster string, want corev1.ConditionStatus) ran {
 	return found
 }
 
-// lists requires the results of a run to be the nodes of the new cluster. Its machines have the same names as its nodes.
+// lists requires the results of a run to be the nodes of the new cluster. Its machines have the same names as its
+// nodes.
 func (f fleet) lists(run ran) {
 	f.Helper()
 	machines := f.release.Clusters()

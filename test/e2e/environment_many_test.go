@@ -22,8 +22,8 @@ import (
 type crowd struct {
 	platform
 	size int
-	// told are the types of their events in the order of arrival, and last is when the last one arrived, by the name of the
-	// environment.
+	// told are the types of their events in the order of arrival, and last is when the last one arrived, by the name of
+	// the environment.
 	told map[string][]string
 	last map[string]time.Time
 }
@@ -125,7 +125,8 @@ func (c *crowd) latest() time.Time {
 	return slices.MaxFunc(slices.Collect(maps.Values(c.last)), time.Time.Compare)
 }
 
-// behind is how long after an environment was ready its last event arrived, at most. The provider's times are whole seconds.
+// behind is how long after an environment was ready its last event arrived, at most. The provider's times are whole
+// seconds.
 func (c *crowd) behind() time.Duration {
 	c.Helper()
 	list, err := suite.Dynamic.Resource(kit.NopResources).Namespace(c.ns).List(c.Context(), metav1.ListOptions{})

@@ -18,8 +18,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestEventTypes checks that Knative Eventing creates EventTypes for a source. If Eventing's controller finds a kind before
-// the API server serves it, it gives up until it restarts; the test then restarts it.
+// TestEventTypes checks that Knative Eventing creates EventTypes for a source. If Eventing's controller finds a kind
+// before the API server serves it, it gives up until it restarts; the test then restarts it.
 func TestEventTypes(t *testing.T) {
 	if !suite.full {
 		t.Skip("it needs Knative Eventing: make e2e-full")

@@ -17,8 +17,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestForgottenServiceIsAnnouncedAgain annotates the CDEventSubject of a Service. The Service is then announced as a new one is, and its
-// next change as that of any other.
+// TestForgottenServiceIsAnnouncedAgain annotates the CDEventSubject of a Service. The Service is then announced as a
+// new one is, and its next change as that of any other.
 func TestForgottenServiceIsAnnouncedAgain(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()

@@ -164,8 +164,8 @@ func setTimeout(run *unstructured.Unstructured, tasks string) {
 	}
 }
 
-// TestTektonCancelAfterTheEnd cancels a rollout whose first gate has passed. Tekton marks that run as cancelled too, but its
-// status must not change.
+// TestTektonCancelAfterTheEnd cancels a rollout whose first gate has passed. Tekton marks that run as cancelled too,
+// but its status must not change.
 func TestTektonCancelAfterTheEnd(t *testing.T) {
 	s := newScene(t)
 	s.flow()

@@ -15,8 +15,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestGradualRollout lets Serving move the traffic in many steps. They are reported in a few events, at least ten seconds
-// apart, and the last step always is.
+// TestGradualRollout lets Serving move the traffic in many steps. They are reported in a few events, at least ten
+// seconds apart, and the last step always is.
 func TestGradualRollout(t *testing.T) {
 	s := newScene(t)
 	s.source("source", service("sink"))

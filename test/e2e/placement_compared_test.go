@@ -17,11 +17,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// quiet is how long no shard may move before a rollout's step counts as over. Pekko looks for shards to move every 10 s.
+// quiet is how long no shard may move before a rollout's step counts as over. Pekko looks for shards to move every 10
+// s.
 const quiet = 25 * time.Second
 
-// TestPlacementCompared measures what a canary of 5 % and then 20 % handles with the runtimes' own placement, and with the plan
-// and the client libraries, under load, in one run. It proves nothing: it prints the table of docs/benchmarks.md.
+// TestPlacementCompared measures what a canary of 5 % and then 20 % handles with the runtimes' own placement, and with
+// the plan and the client libraries, under load, in one run. It proves nothing: it prints the table of
+// docs/benchmarks.md.
 func TestPlacementCompared(t *testing.T) {
 	if os.Getenv("E2E_COMPARE") == "" {
 		t.Skip("it takes a quarter of an hour: make bench-placement")
@@ -72,7 +74,8 @@ func (s *scene) placedBy(pekko, plan bool) *kit.Cart {
 	return app
 }
 
-// compare rolls a canary out to 20 % under load, and returns a row of the table. Located: the pods tell where shards are.
+// compare rolls a canary out to 20 % under load, and returns a row of the table. Located: the pods tell where shards
+// are.
 func (s *scene) compare(app *kit.Cart, canary map[string]string, located bool) string {
 	s.Helper()
 	ctx := s.Context()
@@ -112,7 +115,8 @@ func (s *scene) compare(app *kit.Cart, canary map[string]string, located bool) s
 	return fmt.Sprintf("%s | %s | %s | %d | %d | %d", strings.Join(shares, " | "), counted, in, truth.Sent()-sent, failed, unanswered)
 }
 
-// failedAtFirst is how many requests got no answer at the first attempt. Without the client library, Pekko's application makes one.
+// failedAtFirst is how many requests got no answer at the first attempt. Without the client library, Pekko's
+// application makes one.
 func (s *scene) failedAtFirst(app *kit.Cart) int {
 	s.Helper()
 	asks, err := suite.Carts.CountedBy(s.Context(), app, "stateful_asks_total", "outcome")

@@ -16,9 +16,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestPlacementUnderLoad moves shards while requests are sent: through a failure of all of the controller's pods, and through
-// a rollback in the middle of a move. Each request is answered, and handled once. Then the member that assigns the shards is
-// killed: the plan is followed again by the one that takes over.
+// TestPlacementUnderLoad moves shards while requests are sent: through a failure of all of the controller's pods, and
+// through a rollback in the middle of a move. Each request is answered, and handled once. Then the member that assigns
+// the shards is killed: the plan is followed again by the one that takes over.
 func TestPlacementUnderLoad(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest {
@@ -60,9 +60,9 @@ func TestPlacementUnderLoad(t *testing.T) {
 	s.neverTwice(locks, app, oldest.Name)
 }
 
-// TestPlacementRetry loses first attempts on purpose: shards move every second under load, while a member is paused again and again,
-// as a long garbage collection does. Pekko then drops what a region got for a shard on its way. With the retry, each request is
-// answered and handled once. Without it, requests are lost.
+// TestPlacementRetry loses first attempts on purpose: shards move every second under load, while a member is paused
+// again and again, as a long garbage collection does. Pekko then drops what a region got for a shard on its way. With
+// the retry, each request is answered and handled once. Without it, requests are lost.
 func TestPlacementRetry(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {
@@ -119,8 +119,9 @@ func TestPlacementRetry(t *testing.T) {
 	}
 }
 
-// TestLocksSeeASecondIncarnation shows that the locks of the other tests would notice an entity in two places. A member is suspended
-// for longer than the split-brain resolver waits: the others place its shards anew, while its entities still hold their locks.
+// TestLocksSeeASecondIncarnation shows that the locks of the other tests would notice an entity in two places. A member
+// is suspended for longer than the split-brain resolver waits: the others place its shards anew, while its entities
+// still hold their locks.
 func TestLocksSeeASecondIncarnation(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {
@@ -166,8 +167,8 @@ func (s *scene) sum(app *kit.Cart, family string) int {
 	return all
 }
 
-// pauses stops the processes of the second stable pod for half a second, again and again, until the returned function is called. Its
-// members answer nothing in the meantime, for less than what Pekko takes for a failure.
+// pauses stops the processes of the second stable pod for half a second, again and again, until the returned function
+// is called. Its members answer nothing in the meantime, for less than what Pekko takes for a failure.
 func (s *scene) pauses(app *kit.Cart) (stop func()) {
 	s.Helper()
 	pod := s.secondStable(app)
@@ -209,8 +210,8 @@ func (s *scene) secondStable(app *kit.Cart) *corev1.Pod {
 	return &pods[i]
 }
 
-// TestPlacementControllerAway takes the controller away for two minutes under load, and changes the split meanwhile. The members keep
-// the last plan and move nothing. Then they follow the split.
+// TestPlacementControllerAway takes the controller away for two minutes under load, and changes the split meanwhile.
+// The members keep the last plan and move nothing. Then they follow the split.
 func TestPlacementControllerAway(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest {
@@ -264,7 +265,8 @@ func (s *scene) answeredOnce(app *kit.Cart, truth *kit.Truth) {
 	s.sameAsCounted(app, truth)
 }
 
-// TestPlacementProtoactorUnderLoad replaces the controller's pods in the middle of moves, turns a rollback around, and kills a member.
+// TestPlacementProtoactorUnderLoad replaces the controller's pods in the middle of moves, turns a rollback around, and
+// kills a member.
 func TestPlacementProtoactorUnderLoad(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {

@@ -16,9 +16,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestPlacementIsIntroduced follows an application to the first Revision with the library, and back to the one without. The oldest
-// member assigns the shards, so the plan has no effect until the pods of the old Revision are gone, and none after the rollback. The
-// condition on the Service's CDEventSubject says so, and requests are answered all the time.
+// TestPlacementIsIntroduced follows an application to the first Revision with the library, and back to the one without.
+// The oldest member assigns the shards, so the plan has no effect until the pods of the old Revision are gone, and none
+// after the rollback. The condition on the Service's CDEventSubject says so, and requests are answered all the time.
 func TestPlacementIsIntroduced(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest {

@@ -115,7 +115,8 @@ func (s *scene) locked(app *kit.Cart) kit.Server {
 	return server
 }
 
-// neverTwice checks that no entity ever ran in two places at once. Killed are the pods whose connections may have ended.
+// neverTwice checks that no entity ever ran in two places at once. Killed are the pods whose connections may have
+// ended.
 func (s *scene) neverTwice(server kit.Server, app *kit.Cart, killed ...string) {
 	s.Helper()
 	saw, err := suite.Locks(s.Context(), server)
@@ -142,7 +143,8 @@ func (s *scene) neverTwice(server kit.Server, app *kit.Cart, killed ...string) {
 	}
 }
 
-// allocate deploys an application, and sends requests until all of its 100 shards are allocated: there are 15 carts for each.
+// allocate deploys an application, and sends requests until all of its 100 shards are allocated: there are 15 carts for
+// each.
 func (s *scene) allocate(app *kit.Cart) *kit.Clients {
 	s.Helper()
 	s.must(suite.Carts.Deploy(s.Context(), app))
@@ -220,9 +222,9 @@ func (s *scene) rebalanced(app *kit.Cart, steps []step) {
 	}
 }
 
-// TestGateOverPlacement: a canary of 20 % handles 20 %, so the gate judges it as it judges any other canary. It prints how many
-// requests the gate needed to stop a bad release, with placement and without. The carts are spread evenly over the
-// shards: a plan can say who handles a shard, and not how many carts it has.
+// TestGateOverPlacement: a canary of 20 % handles 20 %, so the gate judges it as it judges any other canary. It prints
+// how many requests the gate needed to stop a bad release, with placement and without. The carts are spread evenly over
+// the shards: a plan can say who handles a shard, and not how many carts it has.
 func TestGateOverPlacement(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest {
@@ -250,7 +252,8 @@ func TestGateOverPlacement(t *testing.T) {
 	})
 }
 
-// badRelease gives 20 % of the traffic to a canary that fails 5 % of what it handles, and returns what a gate said to it.
+// badRelease gives 20 % of the traffic to a canary that fails 5 % of what it handles, and returns what a gate said to
+// it.
 func (s *scene) badRelease(app *kit.Cart) (*v1alpha1.GateRun, verdict.Judgement) {
 	s.Helper()
 	ctx := s.Context()

@@ -20,7 +20,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// The operator's queries: what the application counts by the Revision that handled a request, what enters, and one with a typo.
+// The operator's queries: what the application counts by the Revision that handled a request, what enters, and one with
+// a typo.
 const (
 	handledQuery = `
 total: sum(last_over_time(stateful_requests_total{namespace={{namespace}}, service={{service}}, revision={{revision}}}[1d]))
@@ -40,8 +41,8 @@ bad: sum(stateful_requests_total{namespace={{namespace}}, revision={{revision}},
 `
 )
 
-// TestOwnQueries judges the sharded application as if it were an ordinary one, so that only a query of the operator's, to the real
-// Prometheus, knows that the canary fails a fifth of what it handles.
+// TestOwnQueries judges the sharded application as if it were an ordinary one, so that only a query of the operator's,
+// to the real Prometheus, knows that the canary fails a fifth of what it handles.
 func TestOwnQueries(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {

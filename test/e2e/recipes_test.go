@@ -45,7 +45,8 @@ spec:
   hostPath: {path: %[2]s, type: Directory}
 `
 
-// TestRecipes applies the recipes for a chat and for an archive, and lets events arrive. The sink stands in for the chat.
+// TestRecipes applies the recipes for a chat and for an archive, and lets events arrive. The sink stands in for the
+// chat.
 func TestRecipes(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {

@@ -31,8 +31,8 @@ func (s *scene) second() string {
 	return revision
 }
 
-// TestTektonStarts: the event of a ready Revision starts its rollout once, in either mode, and 10 % of the traffic are in
-// effect when the gate starts.
+// TestTektonStarts: the event of a ready Revision starts its rollout once, in either mode, and 10 % of the traffic are
+// in effect when the gate starts.
 func TestTektonStarts(t *testing.T) {
 	s := newScene(t)
 	s.flow()

@@ -110,7 +110,8 @@ func rollouts() map[string]rollout {
 			{do: pinned(50, 1, 50, 2), events: []string{shifted}},
 			{do: pinned(100, 2), events: []string{upgraded}},
 		}},
-		// Two targets for one Revision count as one share. Without tags Serving merges them, and then never reports the requested traffic.
+		// Two targets for one Revision count as one share. Without tags Serving merges them, and then never reports the
+		// requested traffic.
 		"several-targets": {then: []change{{do: both(pinned(60, 1, 40, 1), twoTags), events: []string{published}}}},
 		"tag":             {then: []change{{do: both(latest, tagged), events: []string{published}}}},
 		"own-names": {

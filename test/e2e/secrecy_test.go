@@ -40,8 +40,8 @@ func (p *planted) found(text string) []string {
 }
 
 // TestNoSecretLeavesTheCluster writes a URL with credentials into every field that a user fills and that the controller
-// reads, and looks for it in everything that the controller writes: events, the ledger, statuses, Kubernetes events, logs,
-// metrics, and what the plugin prints.
+// reads, and looks for it in everything that the controller writes: events, the ledger, statuses, Kubernetes events,
+// logs, metrics, and what the plugin prints.
 func TestNoSecretLeavesTheCluster(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()

@@ -31,8 +31,8 @@ func TestShardedApp(t *testing.T) {
 	s.sameAsCounted(app, truth)
 }
 
-// TestMeasuredOverCrashAndEviction crashes a container and evicts a pod during a rollout. The requests that they handled
-// stay counted, and both incidents are reported.
+// TestMeasuredOverCrashAndEviction crashes a container and evicts a pod during a rollout. The requests that they
+// handled stay counted, and both incidents are reported.
 func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest {
@@ -72,8 +72,8 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	s.sameAsMeasured(app, truth)
 }
 
-// TestMeasuredOverHandoverAndScaleDown kills the measuring replica during a rollout, and then scales the stable Revision
-// to zero, which still handles most of the requests that enter at the canary.
+// TestMeasuredOverHandoverAndScaleDown kills the measuring replica during a rollout, and then scales the stable
+// Revision to zero, which still handles most of the requests that enter at the canary.
 func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {
@@ -145,8 +145,8 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 	}
 }
 
-// TestShardedAppAfterACrash shows that a restarted container is an ordinary member: it handles its requests once, as the
-// clients see it, and its counters start at zero.
+// TestShardedAppAfterACrash shows that a restarted container is an ordinary member: it handles its requests once, as
+// the clients see it, and its counters start at zero.
 func TestShardedAppAfterACrash(t *testing.T) {
 	onlyInFull(t)
 	s := emptyScene(t)

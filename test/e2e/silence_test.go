@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestRestartAndResyncAreSilent kills the controller and touches what it watches. That causes no events; the next change
-// causes one.
+// TestRestartAndResyncAreSilent kills the controller and touches what it watches. That causes no events; the next
+// change causes one.
 func TestRestartAndResyncAreSilent(t *testing.T) {
 	s := newScene(t)
 	s.source("source", service("sink"))

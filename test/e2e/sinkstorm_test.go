@@ -21,8 +21,8 @@ import (
 // a hanging sink is ten times as long.
 const promptly = 3 * time.Second
 
-// TestSinksFail lets one sink answer 503 for two minutes and then hang, and another one fail TLS, while traffic is moved.
-// No event is lost, and a third sink is not affected.
+// TestSinksFail lets one sink answer 503 for two minutes and then hang, and another one fail TLS, while traffic is
+// moved. No event is lost, and a third sink is not affected.
 func TestSinksFail(t *testing.T) {
 	if !suite.full {
 		t.Skip("it takes minutes: make e2e-full")

@@ -117,7 +117,8 @@ func (s *storm) moveAll() {
 	}
 }
 
-// next chooses a split that a Service never had, and returns its request. That retries, because the API server may be down for a while.
+// next chooses a split that a Service never had, and returns its request. That retries, because the API server may be
+// down for a while.
 func (s *storm) next(name string) (request func(context.Context) error) {
 	share := int64(s.shares[name][0])
 	s.shares[name] = s.shares[name][1:]
@@ -224,7 +225,8 @@ func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
 	return v
 }
 
-// account reports what the controller wrote in the storm, and returns the writes for each event until all of them were delivered.
+// account reports what the controller wrote in the storm, and returns the writes for each event until all of them were
+// delivered.
 func (s *storm) account(v oracle.Verdict) float64 {
 	s.Helper()
 	return s.meter.read(fmt.Sprintf("%d changes of traffic", v.Changes))

@@ -22,8 +22,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestAutoTLS: a Service is published again when its URL changes to https, and back to http. No certificate authority is
-// reachable from the test, so it issues what Serving requests, as cert-manager's controller would.
+// TestAutoTLS: a Service is published again when its URL changes to https, and back to http. No certificate authority
+// is reachable from the test, so it issues what Serving requests, as cert-manager's controller would.
 func TestAutoTLS(t *testing.T) {
 	if !suite.full {
 		t.Skip("it changes Serving's configuration for the whole cluster: make e2e-full")

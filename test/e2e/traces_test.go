@@ -70,8 +70,8 @@ func (s *scene) traced(c *kit.Collector, revision string, names ...string) (id s
 	return id, spans
 }
 
-// TestOneTrace follows a rollout with a real OpenTelemetry Collector, while the controller's pods are deleted. All of it is in one trace, which the
-// pipeline began.
+// TestOneTrace follows a rollout with a real OpenTelemetry Collector, while the controller's pods are deleted. All of
+// it is in one trace, which the pipeline began.
 func TestOneTrace(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {

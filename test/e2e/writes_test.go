@@ -26,8 +26,8 @@ var everybody = []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews", 
 // questions are reviews of others' tokens and permissions. They are created, but not stored.
 var questions = []string{"tokenreviews", "subjectaccessreviews"}
 
-// TestNoRightToWrite asks the API server, for every kind, whether the controller may write it in any namespace. Only the
-// project's own kinds are allowed.
+// TestNoRightToWrite asks the API server, for every kind, whether the controller may write it in any namespace. Only
+// the project's own kinds are allowed.
 func TestNoRightToWrite(t *testing.T) {
 	user, err := suite.Controller.ServiceAccount(t.Context())
 	if err != nil {

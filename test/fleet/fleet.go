@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet puts Knative Services, sources, gates and entries of the ledger onto a real API server, for tests of what
-// shows them to users.
+// Package fleet puts Knative Services, sources, gates and entries of the ledger onto a real API server, for tests of
+// what shows them to users.
 //
 // Its invariant: no controller runs, so each object stays as the test wants it, and is what Knative or our controller
 // would have written.
@@ -125,7 +125,8 @@ func Split(s *servingv1.Service, percents ...int64) {
 
 func revision(service string, i int) string { return fmt.Sprintf("%s-%05d", service, i+1) }
 
-// AddService adds a Service with so many Revisions as there are shares of the traffic. It is ready unless there is a reason.
+// AddService adds a Service with so many Revisions as there are shares of the traffic. It is ready unless there is a
+// reason.
 func (f *Fleet) AddService(t testing.TB, name, reason string, percents ...int64) *servingv1.Service {
 	t.Helper()
 	s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: Shop, Name: name}}

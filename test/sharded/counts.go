@@ -104,8 +104,8 @@ func (c *counts) bounded(revision string) string {
 	return revision
 }
 
-// handler serves the metrics, the member list, where shards are if the placement knows, and a way to crash: the container is then restarted in the same pod,
-// and its counters start at zero.
+// handler serves the metrics, the member list, where shards are if the placement knows, and a way to crash: the
+// container is then restarted in the same pod, and its counters start at zero.
 func (c *counts) handler(m *member, crash func()) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))

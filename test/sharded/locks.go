@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// locks are those of this pod, in a program outside of the cluster (test/apps/locks). It sees whether two pods run the same entity at
-// once. A nil *locks does nothing.
+// locks are those of this pod, in a program outside of the cluster (test/apps/locks). It sees whether two pods run the
+// same entity at once. A nil *locks does nothing.
 type locks struct {
 	mu   sync.Mutex
 	conn net.Conn

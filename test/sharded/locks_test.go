@@ -13,7 +13,8 @@ import (
 	provider "github.com/asynkron/protoactor-go/cluster/clusterproviders/test"
 )
 
-// TestAShardTakesALockAndGivesItBack: in a member that leaves, each shard says so when it starts and after its last message.
+// TestAShardTakesALockAndGivesItBack: in a member that leaves, each shard says so when it starts and after its last
+// message.
 func TestAShardTakesALockAndGivesItBack(t *testing.T) {
 	t.Parallel()
 	var listen net.ListenConfig

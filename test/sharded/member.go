@@ -105,8 +105,8 @@ func (m *member) start() {
 
 func (m *member) started() bool { return m.running.Load() }
 
-// leave hands the shards over if the placement can. It removes this member from the list first, and stops when the others no longer send requests, so that requests
-// in flight are still answered.
+// leave hands the shards over if the placement can. It removes this member from the list first, and stops when the
+// others no longer send requests, so that requests in flight are still answered.
 func (m *member) leave(ctx context.Context) {
 	if !m.running.CompareAndSwap(true, false) {
 		return

@@ -72,7 +72,8 @@ func (s *shard) Receive(ctx actor.Context) {
 	}
 }
 
-// note tells the locks what happens to this shard. The process ends if it cannot: a test of locks would see nothing of this shard.
+// note tells the locks what happens to this shard. The process ends if it cannot: a test of locks would see nothing of
+// this shard.
 func (s *shard) note(ctx actor.Context, say func(entity string) error) {
 	if s.locks == nil {
 		return

@@ -22,8 +22,8 @@ type chaos struct {
 	vandals bool
 	// unelected: two processes lead for everything, all the time. It goes with leaders.
 	unelected bool
-	// suspends: a process stops between a write and what it would send next, and continues much later, when another has led. It goes
-	// with leaders.
+	// suspends: a process stops between a write and what it would send next, and continues much later, when another has
+	// led. It goes with leaders.
 	suspends bool
 	// sources is the number of sources.
 	sources int

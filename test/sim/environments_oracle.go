@@ -27,8 +27,9 @@ func (w *world) judgeEnvironments(got []delivered) {
 			continue
 		}
 		mine[d.uid] = append(mine[d.uid], d)
-		// Of one name, nothing is told of the next object before all is told of the last. While two processes lead at once, each
-		// sends what it knows. A list that lags may show an object that was replaced by another one, which is gone by now, too.
+		// Of one name, nothing is told of the next object before all is told of the last. While two processes lead at once,
+		// each sends what it knows. A list that lags may show an object that was replaced by another one, which is gone by
+		// now, too.
 		if last, ok := ended[f.key]; ok && !w.with.leaders && !w.cluster.fleet.lagged && last != f.uid && w.cluster.environment(last).created.After(f.created) {
 			w.fail("%s: %s was told after an event of %s, which replaced it", f.uid, d.typ, last)
 		}

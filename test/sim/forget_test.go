@@ -50,8 +50,8 @@ func forgotten(t *testing.T, death int) *world {
 	return w
 }
 
-// A Service that is forgotten is announced as a new one is, in the state that it has then. Whatever dies, nothing restores what was
-// forgotten, and it is not forgotten twice.
+// A Service that is forgotten is announced as a new one is, in the state that it has then. Whatever dies, nothing
+// restores what was forgotten, and it is not forgotten twice.
 func TestForgottenServiceIsAnnouncedAnew(t *testing.T) {
 	w := forgotten(t, 0)
 	told := w.told()

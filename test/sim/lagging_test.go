@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The last leader has written what it saw in a version that its successor's cache does not have yet, and that shows nothing new. No
-// update leads to a decision then. What has to last for some time is announced all the same.
+// The last leader has written what it saw in a version that its successor's cache does not have yet, and that shows
+// nothing new. No update leads to a decision then. What has to last for some time is announced all the same.
 func TestSuccessorWithAnOlderCacheAnnouncesWhatWaits(t *testing.T) {
 	w, leads, standsBy := pair(t)
 	w.rest(leads)

@@ -41,16 +41,16 @@ func mistaken(t *testing.T, with func(seed uint64) chaos) {
 		float64(total.writes)/float64(total.events))
 }
 
-// Leader election is off, and there are two replicas by mistake. Both write and send. What one has written, the other takes over, so each
-// transition is journaled once, and sent once or twice.
+// Leader election is off, and there are two replicas by mistake. Both write and send. What one has written, the other
+// takes over, so each transition is journaled once, and sent once or twice.
 func TestTwoReplicasWithoutElection(t *testing.T) {
 	mistaken(t, func(seed uint64) chaos {
 		return chaos{leaders: true, unelected: true, crashes: seed%2 == 0, outages: seed%3 == 0, errors: seed%5 == 0, sources: 1 + int(seed%2)}
 	})
 }
 
-// A replica is suspended (SIGSTOP, or a virtual machine that moves) when it has written a transition and has not sent it. Another one
-// leads meanwhile, and sends it. The first one may send it again when it continues.
+// A replica is suspended (SIGSTOP, or a virtual machine that moves) when it has written a transition and has not sent
+// it. Another one leads meanwhile, and sends it. The first one may send it again when it continues.
 func TestSuspendedBetweenWriteAndSend(t *testing.T) {
 	mistaken(t, func(seed uint64) chaos {
 		return chaos{leaders: true, suspends: true, crashes: seed%2 == 0, outages: seed%3 == 0, errors: seed%5 == 0, sources: 1 + int(seed%2)}

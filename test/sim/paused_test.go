@@ -36,8 +36,8 @@ func (w *world) passes(d time.Duration, p *process) {
 	}
 }
 
-// A process is paused, or its watch lags, while an outage begins or ends. An incident is announced only of outages that lasted
-// for the limit while it looked.
+// A process is paused, or its watch lags, while an outage begins or ends. An incident is announced only of outages that
+// lasted for the limit while it looked.
 func TestPausedLeaderAnnouncesNoShortOutage(t *testing.T) {
 	for seed := range uint64(300) {
 		w, leads, standsBy := pair(t)
@@ -80,7 +80,8 @@ func TestPausedLeaderAnnouncesNoShortOutage(t *testing.T) {
 	}
 }
 
-// A replica is suspended after it has seen a new Service. Another one announces all of its life, which the ledger forgets.
+// A replica is suspended after it has seen a new Service. Another one announces all of its life, which the ledger
+// forgets.
 func TestSuspendedReplicaDoesNotRepeatALife(t *testing.T) {
 	w, leads, standsBy := pair(t)
 	c := w.cluster

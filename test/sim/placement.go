@@ -11,8 +11,8 @@ import (
 // planned reports whether the members of a Service's cluster are to follow a plan.
 func (s *service) planned() bool { return s.stateful && s.key.Name == "s1" }
 
-// placement is how far the cluster of a Service follows its plan. For a moment after a change, the plan is still for the
-// split before it.
+// placement is how far the cluster of a Service follows its plan. For a moment after a change, the plan is still for
+// the split before it.
 func (c *cluster) placement(s *service) *lifecycle.Placement {
 	if !s.planned() {
 		return &lifecycle.Placement{}

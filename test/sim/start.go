@@ -122,7 +122,8 @@ func (w *world) sourceByUID(uid types.UID) *v1alpha1.CDEventSource {
 	return nil
 }
 
-// serviceRules are the default, except that a process at rest does not have to wait for long until a new Service is an incident.
+// serviceRules are the default, except that a process at rest does not have to wait for long until a new Service is an
+// incident.
 func serviceRules() lifecycle.Rules {
 	rules := lifecycle.DefaultRules
 	rules.NotDeployedAfter = 5 * time.Second

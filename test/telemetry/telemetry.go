@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Receive starts a receiver of OTLP over HTTP until the end of the test, and returns its address. It passes each message
-// on, which is a request to export traces, metrics or logs. Several may arrive at once.
+// Receive starts a receiver of OTLP over HTTP until the end of the test, and returns its address. It passes each
+// message on, which is a request to export traces, metrics or logs. Several may arrive at once.
 func Receive[T any, M interface {
 	*T
 	proto.Message

@@ -31,7 +31,8 @@ func failing(part float64) fate { return fate{fails: part} }
 // odd multiplies the odds of a probability.
 func odd(p, times float64) float64 { return times * p / (1 - p + times*p) }
 
-// episodes gives each pod bad times: for this share of the time it fails at another rate, for so many seconds on average.
+// episodes gives each pod bad times: for this share of the time it fails at another rate, for so many seconds on
+// average.
 func episodes(usual, bad, share, long float64) behaviour {
 	type state struct {
 		bad  bool

@@ -85,7 +85,8 @@ func replace(of side) func(s *scene) error {
 // downFor is how long a container takes to start again, in seconds.
 const downFor = 10
 
-// kills has the pods of both sides be killed for lack of memory, each after random times with this mean, from the beginning.
+// kills has the pods of both sides be killed for lack of memory, each after random times with this mean, from the
+// beginning.
 func kills(mean float64) event { return killsEach([2]float64{mean, mean}) }
 
 // killsEach does so with another mean for each side. Before the controller watches, the pods were killed as often.
@@ -113,7 +114,8 @@ func killsEach(mean [2]float64) event {
 	}
 }
 
-// drain has the node of a side's oldest pod be drained. The kubelet ends the pod, which stays as a failed one, and another one starts.
+// drain has the node of a side's oldest pod be drained. The kubelet ends the pod, which stays as a failed one, and
+// another one starts.
 func drain(of side) func(s *scene) error {
 	return func(s *scene) error {
 		for _, p := range s.of(of)[:1] {

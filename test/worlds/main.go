@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command worlds plays simulated Services with a canary through the whole of what judges one: the pods' expositions, attribution.Counts,
-// gaterun.Run and judge, with the defaults of a gate. It prints, for each world, the truth and how often which verdict was given, and
-// what the rules of other tools say of the same requests.
+// Command worlds plays simulated Services with a canary through the whole of what judges one: the pods' expositions,
+// attribution.Counts, gaterun.Run and judge, with the defaults of a gate. It prints, for each world, the truth and how
+// often which verdict was given, and what the rules of other tools say of the same requests.
 //
 // Its invariants:
 //   - A seed and the number of a run determine everything that happens in a world. No world sees what the judge makes of it.

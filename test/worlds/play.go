@@ -26,7 +26,8 @@ type outcome struct {
 	others []verdict.Verdict
 }
 
-// once plays a world once. With whole, every reading passes through text, and the run is stored and resumed at every step.
+// once plays a world once. With whole, every reading passes through text, and the run is stored and resumed at every
+// step.
 func (p player) once(ctx context.Context, w world, number uint64) (outcome, error) {
 	w = w.withDefaults()
 	s := newScene(w, rand.New(rand.NewPCG(p.seed, number)), p.whole) //nolint:gosec // a simulation

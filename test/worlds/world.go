@@ -30,8 +30,8 @@ type world struct {
 	shards int
 	// uneven is the sigma of the shards' traffic, lognormal, and drift that of how it changes at the split.
 	uneven, drift float64
-	// planned has the controller's planner choose the canary's shards, by the traffic before the split; if half, only every other of
-	// its moves is made. Otherwise chance gives the canary this part of the shards.
+	// planned has the controller's planner choose the canary's shards, by the traffic before the split; if half, only
+	// every other of its moves is made. Otherwise chance gives the canary this part of the shards.
 	planned, half bool
 	owns          float64
 	// before is how long the controller has watched the Service before the split.
@@ -39,8 +39,8 @@ type world struct {
 	// late is how many seconds after the baseline's pods the canary's are read.
 	late int
 
-	// retries is the probability that a client tries again after a failure, anywhere, and fails again. inRow is how often a client
-	// that fails does so at the same pod.
+	// retries is the probability that a client tries again after a failure, anywhere, and fails again. inRow is how often
+	// a client that fails does so at the same pod.
 	retries float64
 	inRow   int
 

@@ -279,8 +279,8 @@ func TestManyRetriesStaySmall(t *testing.T) {
 	}
 }
 
-// Attempts that the status leaves out still count: the number of attempts is limited, each keeps its own number when the
-// status is written and read, and a verdict is as final as before.
+// Attempts that the status leaves out still count: the number of attempts is limited, each keeps its own number when
+// the status is written and read, and a verdict is as final as before.
 func TestLeftOutAttemptsCount(t *testing.T) {
 	t.Parallel()
 	spec := &v1alpha1.CanaryGateSpec{}

@@ -35,8 +35,8 @@ type report struct {
 	// HeldTwice counts the locks in Twice, and those that did not fit.
 	HeldTwice int     `json:"heldTwice"`
 	Twice     []twice `json:"twice"`
-	// Pods are the connections that are open, by the pod's name. Ended has the number of locks that a pod held when its connection
-	// ended.
+	// Pods are the connections that are open, by the pod's name. Ended has the number of locks that a pod held when its
+	// connection ended.
 	Pods  map[string]int `json:"pods"`
 	Ended map[string]int `json:"ended"`
 }
@@ -67,8 +67,8 @@ func (l *locks) handler() http.Handler {
 	return mux
 }
 
-// hold turns a request into a connection that holds the locks of a pod: each line "take NAME" or "give NAME" is answered with a
-// line. All its locks are given back when the connection ends.
+// hold turns a request into a connection that holds the locks of a pod: each line "take NAME" or "give NAME" is
+// answered with a line. All its locks are given back when the connection ends.
 func (l *locks) hold(w http.ResponseWriter, r *http.Request) {
 	pod := r.URL.Query().Get("pod")
 	if pod == "" {

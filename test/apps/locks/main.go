@@ -2,8 +2,8 @@
 
 // Command locks hands out one lock for each name, to see whether two pods ever run the same entity at once.
 //
-// Invariant: it refuses nothing. A second holder gets the lock too, and is recorded with the first one, so that a test can count
-// how often this happened. It is outside of the cluster under test, and shares no code with it.
+// Invariant: it refuses nothing. A second holder gets the lock too, and is recorded with the first one, so that a test
+// can count how often this happened. It is outside of the cluster under test, and shares no code with it.
 package main
 
 import (

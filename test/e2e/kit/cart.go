@@ -111,8 +111,8 @@ func (k Carts) Deploy(ctx context.Context, c *Cart) error {
 	return k.WaitOneCluster(ctx, c)
 }
 
-// ReleaseCanary creates a second Revision with one pod, another environment and no traffic, and waits until it is Ready.
-// Give it traffic within a minute: Serving scales a Revision without traffic to zero.
+// ReleaseCanary creates a second Revision with one pod, another environment and no traffic, and waits until it is
+// Ready. Give it traffic within a minute: Serving scales a Revision without traffic to zero.
 func (k Carts) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string) error {
 	err := k.Services.Update(ctx, c.Namespace, cartName, func(s *servingv1.Service) {
 		one := map[string]string{"autoscaling.knative.dev/min-scale": "1", "autoscaling.knative.dev/max-scale": "1"}
@@ -223,8 +223,8 @@ func (k Carts) Pods(ctx context.Context, c *Cart) ([]corev1.Pod, error) {
 // ShardOwner is the pod that has a shard.
 type ShardOwner struct{ Revision, Pod string }
 
-// ShardOwners returns which pod has each cart shard, from what the pods say at their management port. A shard that two pods
-// claim is an error.
+// ShardOwners returns which pod has each cart shard, from what the pods say at their management port. A shard that two
+// pods claim is an error.
 func (k Carts) ShardOwners(ctx context.Context, c *Cart) (map[string]ShardOwner, error) {
 	pods, err := k.Pods(ctx, c)
 	if err != nil {

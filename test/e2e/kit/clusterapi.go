@@ -281,8 +281,8 @@ func (k Environments) SteadyMachines(ctx context.Context, c ClusterAPI) error {
 	return k.waitClusterAPI(ctx, c)
 }
 
-// SignalMachines sends STOP or CONT to the program that keeps the machines and their API servers in its memory, so that all clusters
-// stop answering.
+// SignalMachines sends STOP or CONT to the program that keeps the machines and their API servers in its memory, so that
+// all clusters stop answering.
 func (k Environments) SignalMachines(ctx context.Context, signal string) error {
 	pods, err := k.Workloads.pods(ctx, machines, "")
 	if err != nil {

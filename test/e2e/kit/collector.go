@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// Collector is a real OpenTelemetry Collector on this machine, which pods reach too. It passes on what it receives, as JSON,
-// to where the tests query it.
+// Collector is a real OpenTelemetry Collector on this machine, which pods reach too. It passes on what it receives, as
+// JSON, to where the tests query it.
 type Collector struct {
 	// Endpoint accepts spans by OTLP over HTTP.
 	Endpoint string
@@ -87,7 +87,8 @@ func (k *Kit) StartCollector(ctx context.Context) (*Collector, error) {
 	})
 }
 
-// Traces returns all spans of each trace that has a span of a service with these tags, in the order in which they began.
+// Traces returns all spans of each trace that has a span of a service with these tags, in the order in which they
+// began.
 func (c *Collector) Traces(service string, tags map[string]string) (map[string][]Span, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

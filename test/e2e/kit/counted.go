@@ -32,8 +32,8 @@ func (k Workloads) families(ctx context.Context, p *corev1.Pod, port, path strin
 	return families, nil
 }
 
-// Counted sums the counters of all running pods by the neutral contract, in the form of a Truth. A counter with an entry
-// label has no outcomes by entry, so entry is in Matrix only.
+// Counted sums the counters of all running pods by the neutral contract, in the form of a Truth. A counter with an
+// entry label has no outcomes by entry, so entry is in Matrix only.
 func (k Carts) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 	pods, err := k.Pods(ctx, c)
 	if err != nil {
@@ -66,8 +66,8 @@ func (k Carts) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 	return sum, nil
 }
 
-// CountedSum sums one family over all running pods, by Revision. For a histogram it sums the counts or, if the name ends
-// in "_sum", the sums.
+// CountedSum sums one family over all running pods, by Revision. For a histogram it sums the counts or, if the name
+// ends in "_sum", the sums.
 func (k Carts) CountedSum(ctx context.Context, c *Cart, family string) (map[string]int, error) {
 	sum := map[string]int{}
 	err := k.scrapeAll(ctx, c, func(p *corev1.Pod, families map[string]*dto.MetricFamily) {

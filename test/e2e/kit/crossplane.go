@@ -68,7 +68,8 @@ func (k Environments) HasCrossplane(ctx context.Context) (bool, error) {
 // EnvironmentLabel chooses kinds of environments, if it is "true" on their definitions.
 const EnvironmentLabel = "knative-cdevents.dev/environment"
 
-// LabelCRDs sets a label on the definitions of kinds. An empty value removes it; definitions that do not exist any more have none.
+// LabelCRDs sets a label on the definitions of kinds. An empty value removes it; definitions that do not exist any more
+// have none.
 func (k *Kit) LabelCRDs(ctx context.Context, key, value string, of ...schema.GroupVersionResource) error {
 	var v any
 	if value != "" {
@@ -114,8 +115,8 @@ func (k Environments) InstallCrossplaneKinds(ctx context.Context) error {
 	return nil
 }
 
-// RemoveCrossplaneKinds removes the composites of the tests, and before them all objects of these kinds: Crossplane does
-// not remove the definition of a namespaced composite as long as there is one.
+// RemoveCrossplaneKinds removes the composites of the tests, and before them all objects of these kinds: Crossplane
+// does not remove the definition of a namespaced composite as long as there is one.
 func (k Environments) RemoveCrossplaneKinds(ctx context.Context) error {
 	for _, r := range []schema.GroupVersionResource{ClusterClaims, CompositeClusters, TeamClusters, FleetClusters} {
 		err := Wait(ctx, patience, "the end of all "+r.Resource, func(ctx context.Context) error {

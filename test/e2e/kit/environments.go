@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// GrantEnvironments lets the controller read the kinds of environments that config/optional/environments names. It returns
-// what was applied.
+// GrantEnvironments lets the controller read the kinds of environments that config/optional/environments names. It
+// returns what was applied.
 func (k Environments) GrantEnvironments(ctx context.Context) (applied string, err error) {
 	files, err := filepath.Glob(k.Path("config", "optional", "environments", "*.yaml"))
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 type Locks struct {
 	// Taken and Held count locks that were taken since the start, and that are held now.
 	Taken, Held int
-	// HeldTwice counts locks that were taken while another entity held them: two incarnations at once. Twice has the first ones.
+	// HeldTwice counts locks that were taken while another entity held them: two incarnations at once. Twice has the first
+	// ones.
 	HeldTwice int
 	Twice     []struct {
 		Lock    string

@@ -44,7 +44,8 @@ func (k Carts) Akka(namespace, image string) *Cart {
 	return c
 }
 
-// PekkoImage builds the image of test/pekko, and the client library of clients/pekko in it, with the machine's JDK and Maven.
+// PekkoImage builds the image of test/pekko, and the client library of clients/pekko in it, with the machine's JDK and
+// Maven.
 func (k Carts) PekkoImage(ctx context.Context) (string, error) { return k.mavenImage(ctx, "pekko") }
 
 // AkkaImage does the same with test/akka and clients/akka, whose sources are made from those for Pekko.
@@ -52,8 +53,8 @@ func (k Carts) AkkaImage(ctx context.Context) (string, error) {
 	return k.mavenImage(ctx, "akka", "--reads", k.Path("test", "pekko"), "--reads", k.Path("clients", "pekko"))
 }
 
-// mavenImage builds the application on a runtime. The process is short-lived, so the JVM uses only the first tier of its
-// compiler.
+// mavenImage builds the application on a runtime. The process is short-lived, so the JVM uses only the first tier of
+// its compiler.
 func (k Carts) mavenImage(ctx context.Context, runtime string, more ...string) (string, error) {
 	if !k.Own() {
 		return "", fmt.Errorf("the image of test/%s: only the program of test/cluster can build it", runtime)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Server is a program on port 8080 in one pod, behind a plain Service on port 80. The Service's port 443, for TLS, leads
-// to port 8443.
+// Server is a program on port 8080 in one pod, behind a plain Service on port 80. The Service's port 443, for TLS,
+// leads to port 8443.
 type Server struct {
 	Namespace, Name, Image string
 	Env                    map[string]string

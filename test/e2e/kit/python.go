@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// python packs Debian's Python, with its library and what both are linked with, under the name "python" too. $1 is the file to
-// write, $2 an empty folder.
+// python packs Debian's Python, with its library and what both are linked with, under the name "python" too. $1 is the
+// file to write, $2 an empty folder.
 const python = `set -euo pipefail
 version=$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 mkdir -p "$2/usr/local/bin"

@@ -53,8 +53,8 @@ func (k *Kit) Plugin(ctx context.Context, dir string) error {
 	return err
 }
 
-// Shell runs a command of a page in a shell that has kubectl, and the programs in a folder. It returns all that the command
-// printed, also if it failed.
+// Shell runs a command of a page in a shell that has kubectl, and the programs in a folder. It returns all that the
+// command printed, also if it failed.
 func (k *Kit) Shell(ctx context.Context, dir, command string, env map[string]string) (string, error) {
 	path, err := k.kubectlPath(ctx)
 	if err != nil {

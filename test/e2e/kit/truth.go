@@ -180,8 +180,8 @@ func (c *Clients) cart(n int) string {
 	return name
 }
 
-// shardOf returns the shard of an entity, as HashCodeMessageExtractor of Akka and Pekko computes it from Java's hash code of
-// the id.
+// shardOf returns the shard of an entity, as HashCodeMessageExtractor of Akka and Pekko computes it from Java's hash
+// code of the id.
 func shardOf(id string, shards int) int {
 	var hash int32
 	for _, c := range utf16.Encode([]rune(id)) {

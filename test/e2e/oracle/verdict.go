@@ -107,8 +107,8 @@ func Judge(lives []Life, events []Event, absences ...Absence) Verdict {
 	return JudgeSeen(lives, events, nil, absences...)
 }
 
-// JudgeSeen also knows when replicas watched: what appeared and ended without a leader must still be reported if the next
-// leader saw it.
+// JudgeSeen also knows when replicas watched: what appeared and ended without a leader must still be reported if the
+// next leader saw it.
 func JudgeSeen(lives []Life, events []Event, watching []Watching, absences ...Absence) Verdict {
 	j := judge{absences: absences, watching: watching, received: map[types.UID][]Event{}}
 	j.receive(events)

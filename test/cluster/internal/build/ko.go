@@ -25,8 +25,8 @@ type KoTarget struct {
 }
 
 // koSettings replaces the .ko.yaml in the working directory: other projects' settings name base images that cannot be
-// pulled here. The flag is that of this project's .ko.yaml, so that tests run what is shipped; other projects lose gRPC's
-// request traces.
+// pulled here. The flag is that of this project's .ko.yaml, so that tests run what is shipped; other projects lose
+// gRPC's request traces.
 const koSettings = "defaultFlags:\n  - -tags=grpcnotrace\n"
 
 func (b *Builder) koRun(ctx context.Context, t KoTarget, repo string) (string, []string, error) {
@@ -93,8 +93,8 @@ func (b *Builder) ResolvePart(ctx context.Context, t KoTarget, part, manifests s
 	return koRef.ReplaceAllStringFunc(manifests, func(ref string) string { return images[ref] }), nil
 }
 
-// PartImages builds the images of a pinned part for ko:// references. It stores the result, and reuses it as long as the
-// registry holds all of them; other changes in the manifests cause no rebuild.
+// PartImages builds the images of a pinned part for ko:// references. It stores the result, and reuses it as long as
+// the registry holds all of them; other changes in the manifests cause no rebuild.
 func (b *Builder) PartImages(ctx context.Context, t KoTarget, part string, refs []string) (map[string]string, error) {
 	refs = slices.Compact(slices.Sorted(slices.Values(refs)))
 	dir := b.PartDir(part)

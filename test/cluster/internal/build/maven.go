@@ -35,8 +35,8 @@ type MavenModule struct {
 // others are the folders beside the module's own.
 func (m MavenModule) others() []string { return slices.Concat(m.Needs, m.Reads) }
 
-// MavenKey identifies the image of a Maven module: its sources and those of the modules that it depends on or reads, the
-// versions that they pin, and the Java that compiles them and goes into the image.
+// MavenKey identifies the image of a Maven module: its sources and those of the modules that it depends on or reads,
+// the versions that they pin, and the Java that compiles them and goes into the image.
 func (b *Builder) MavenKey(ctx context.Context, m MavenModule) (string, error) {
 	var version bytes.Buffer
 	if err := (run{dir: m.Dir, log: b.store.Log("maven"), env: os.Environ(), out: &version}).do(ctx, "jlink", "--version"); err != nil {
@@ -70,9 +70,9 @@ func (b *Builder) MavenKey(ctx context.Context, m MavenModule) (string, error) {
 // sourcesOfOthers leaves the tests of a module that another one needs or reads out: they have run where it was built.
 const sourcesOfOthers = "src/main"
 
-// Maven builds a module, and before it those that it depends on, and returns the files of its image: jars in /app, a minimal
-// Java runtime for them in /jre, and the C libraries that Java needs. It builds a copy, because Maven writes into its source
-// folder.
+// Maven builds a module, and before it those that it depends on, and returns the files of its image: jars in /app, a
+// minimal Java runtime for them in /jre, and the C libraries that Java needs. It builds a copy, because Maven writes
+// into its source folder.
 func (b *Builder) Maven(ctx context.Context, m MavenModule, key string) ([]registry.File, error) {
 	name := "maven-" + filepath.Base(m.Dir)
 	out := b.store.Bin(name, key)
@@ -117,8 +117,8 @@ func (b *Builder) Maven(ctx context.Context, m MavenModule, key string) ([]regis
 	return tree(out)
 }
 
-// reactor copies the folders of a module, so that they lie to each other as in the checkout, and writes a POM that builds the
-// module and those that it depends on together. It returns where the module is.
+// reactor copies the folders of a module, so that they lie to each other as in the checkout, and writes a POM that
+// builds the module and those that it depends on together. It returns where the module is.
 func reactor(work string, m MavenModule) (app string, err error) {
 	at := func(dir string) string { return strings.TrimPrefix(dir, commonFolder(m)) }
 	if err := copyModule(filepath.Join(work, at(m.Dir)), m.Dir, "src"); err != nil {

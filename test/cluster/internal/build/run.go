@@ -20,8 +20,8 @@ import (
 // perBuild is the memory that linking a Kubernetes binary can take.
 const perBuild = 5 << 30
 
-// parallel returns the number of concurrent builds. One "go build" uses all cores to compile; a second one uses the idle
-// time while the first links; more would only compete.
+// parallel returns the number of concurrent builds. One "go build" uses all cores to compile; a second one uses the
+// idle time while the first links; more would only compete.
 func parallel() int {
 	n := min(runtime.NumCPU(), 2)
 	if mem := memoryAvailable("/proc/meminfo"); mem > 0 {

@@ -106,8 +106,8 @@ var (
 // KubernetesVersion returns the release that is built.
 func KubernetesVersion() string { return kubernetesVersion }
 
-// Parts returns the folder with the pinned modules. Go cannot embed a folder that is a module of its own, so Parts looks
-// where the program was compiled, then around the working directory.
+// Parts returns the folder with the pinned modules. Go cannot embed a folder that is a module of its own, so Parts
+// looks where the program was compiled, then around the working directory.
 func Parts() (string, error) {
 	var tried []string
 	if _, file, _, ok := runtime.Caller(0); ok {

@@ -76,7 +76,8 @@ func (n *Node) PushImage(ctx context.Context, p Program, key string, files ...re
 	})
 }
 
-// PushMaven builds a Maven module, and before it those that it needs, and pushes its image, unless the registry already has it.
+// PushMaven builds a Maven module, and before it those that it needs, and pushes its image, unless the registry already
+// has it.
 func (n *Node) PushMaven(ctx context.Context, p Program, m build.MavenModule) (string, error) {
 	key, err := n.builder.MavenKey(ctx, m)
 	if err != nil {

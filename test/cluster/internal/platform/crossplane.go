@@ -132,8 +132,8 @@ func (p *Platform) providerPackage(ctx context.Context) (string, error) {
 	})
 }
 
-// removeCrossplane removes Crossplane, with everything that it defined. While its programs run, the composites can end; after
-// that, nothing else ends their finalizers.
+// removeCrossplane removes Crossplane, with everything that it defined. While its programs run, the composites can end;
+// after that, nothing else ends their finalizers.
 func (p *Platform) removeCrossplane(ctx context.Context) error {
 	step := p.say.Begin("removing crossplane", "")
 	kubectl := func(args ...string) (string, error) {

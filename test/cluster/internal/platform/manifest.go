@@ -105,8 +105,8 @@ func encode(objects []object) (string, error) {
 	return b.String(), nil
 }
 
-// smallRequest is the CPU request of each container of the platform. The projects' own requests suit a busy cluster, and
-// add up to more than the two cores of a small machine.
+// smallRequest is the CPU request of each container of the platform. The projects' own requests suit a busy cluster,
+// and add up to more than the two cores of a small machine.
 const smallRequest = "10m"
 
 // modest lowers the CPU requests of Deployments; limits stay unchanged.

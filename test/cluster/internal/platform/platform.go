@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus, Knative Eventing, Cluster API
-// and Crossplane, with which the project is tested.
+// Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus, Knative Eventing, Cluster
+// API and Crossplane, with which the project is tested.
 //
 // Invariant: a part is installed as its own project ships it; only images, CPU requests and the documented settings
 // differ. Installing a part again changes nothing, so users' settings survive.

@@ -28,8 +28,8 @@ var targetsAddress = fmt.Sprintf("127.0.0.1:%d", targetsPort)
 // prometheusRules is the folder of the rules that Prometheus evaluates. It is empty until a test puts some there.
 func prometheusRules() string { return filepath.Join(node.Dir, "etc", "prometheus-rules") }
 
-// prometheus runs on the machine instead of in a pod: it is a Debian program, and the machine reaches pods as directly as
-// pods do. At the API server it is a user of its own, with a certificate.
+// prometheus runs on the machine instead of in a pod: it is a Debian program, and the machine reaches pods as directly
+// as pods do. At the API server it is a user of its own, with a certificate.
 func (p *Platform) prometheus(ctx context.Context) error {
 	roles, err := embedded("prometheus-roles.yaml", map[string]any{"User": node.PrometheusUser})
 	if err != nil {

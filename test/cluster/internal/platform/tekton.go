@@ -23,7 +23,8 @@ func (p *Platform) tekton(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Leave out the resolvers, which fetch remote definitions and need an image with git and tini. Nothing here is remote.
+		// Leave out the resolvers, which fetch remote definitions and need an image with git and tini. Nothing here is
+		// remote.
 		objects, err := read(func(path string) bool { return filepath.Base(path) == "resolvers-deployment.yaml" }, filepath.Join(dir, "config"))
 		if err != nil {
 			return err

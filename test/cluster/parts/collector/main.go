@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command collector is an OpenTelemetry Collector with what the tests need: it receives spans by OTLP, and passes them on by OTLP.
-// Usage: collector --config FILE
+// Command collector is an OpenTelemetry Collector with what the tests need: it receives spans by OTLP, and passes them
+// on by OTLP. Usage: collector --config FILE
 package main
 
 import (

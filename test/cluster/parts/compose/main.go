@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command compose is a composition function for Crossplane: it composes the clusters of the tests from NopResources, which
-// only pretend to provision something. The spec of a composite says when they become ready:
+// Command compose is a composition function for Crossplane: it composes the clusters of the tests from NopResources,
+// which only pretend to provision something. The spec of a composite says when they become ready:
 //
 //	resources: 2      # how many NopResources, 1 by default
 //	readyAfter: 5s    # the time from the creation to Ready

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package argo decides as the controller of Argo Rollouts v1.10.0-rc1 does (analysis/analysis.go), by one metric of an AnalysisTemplate.
+// Package argo decides as the controller of Argo Rollouts v1.10.0-rc1 does (analysis/analysis.go), by one metric of an
+// AnalysisTemplate.
 //
-// Its invariants: it is pure, and has no knowledge beyond the measurements. It does not shift traffic: how much the canary has is the
-// caller's.
+// Its invariants: it is pure, and has no knowledge beyond the measurements. It does not shift traffic: how much the
+// canary has is the caller's.
 package argo
 
 import "time"
@@ -21,8 +22,8 @@ type Metric struct {
 	FailureLimit int
 }
 
-// Documented is the background analysis of docs/features/analysis.md: it begins with the third step, after ten minutes of 20 %, and the
-// rollout takes 40 minutes. The query is an irate, so it looks at the last two scrapes.
+// Documented is the background analysis of docs/features/analysis.md: it begins with the third step, after ten minutes
+// of 20 %, and the rollout takes 40 minutes. The query is an irate, so it looks at the last two scrapes.
 func Documented() Metric {
 	return Metric{Start: 10 * time.Minute, End: 40 * time.Minute, Interval: 5 * time.Minute, AtLeast: .95, FailureLimit: 3}
 }

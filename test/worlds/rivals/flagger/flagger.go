@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flagger decides as Flagger v1.44.0 does (pkg/controller/scheduler.go and scheduler_metrics.go), by its two built-in metrics.
+// Package flagger decides as Flagger v1.44.0 does (pkg/controller/scheduler.go and scheduler_metrics.go), by its two
+// built-in metrics.
 //
-// Its invariants: it is pure, and has no knowledge beyond the requests of the canary in each window. It does not shift traffic: how much
-// the canary has is the caller's.
+// Its invariants: it is pure, and has no knowledge beyond the requests of the canary in each window. It does not shift
+// traffic: how much the canary has is the caller's.
 package flagger
 
 import (
@@ -17,7 +18,8 @@ type Analysis struct {
 	Interval, MetricInterval time.Duration
 	// Threshold is how many checks may fail before the canary is rolled back.
 	Threshold int
-	// MaxWeight and StepWeight are percentages. Every check that holds adds a step; at the maximum, the canary is promoted.
+	// MaxWeight and StepWeight are percentages. Every check that holds adds a step; at the maximum, the canary is
+	// promoted.
 	MaxWeight, StepWeight int
 	// MinSuccessRate is a percentage, MaxDuration the limit of the 99th percentile.
 	MinSuccessRate float64
@@ -49,8 +51,8 @@ const (
 	Failed    Phase = "Failed"
 )
 
-// Run analyzes a canary that has its first traffic at time 0, and returns how that ends, and when. window returns what the canary did
-// between two times.
+// Run analyzes a canary that has its first traffic at time 0, and returns how that ends, and when. window returns what
+// the canary did between two times.
 func (a Analysis) Run(window func(from, to time.Duration) Window) (end Phase, at time.Duration) {
 	failed := 0
 	for weight := a.StepWeight; ; {
@@ -68,7 +70,8 @@ func (a Analysis) Run(window func(from, to time.Duration) Window) (end Phase, at
 	}
 }
 
-// Holds reports whether both metrics are within their thresholds. Without requests there are no values, which fails the check.
+// Holds reports whether both metrics are within their thresholds. Without requests there are no values, which fails the
+// check.
 func (a Analysis) Holds(w Window) bool {
 	if w.Requests <= 0 {
 		return false
@@ -77,7 +80,8 @@ func (a Analysis) Holds(w Window) bool {
 	return 100*(w.Requests-w.Failed)/w.Requests >= a.MinSuccessRate && p99.Truncate(time.Millisecond) <= a.MaxDuration
 }
 
-// Quantile estimates a quantile as histogram_quantile of Prometheus does: linearly within a bucket, and as the highest bound beyond it.
+// Quantile estimates a quantile as histogram_quantile of Prometheus does: linearly within a bucket, and as the highest
+// bound beyond it.
 func Quantile(q float64, bounds, buckets []float64) float64 {
 	all := 0.0
 	for _, n := range buckets {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kayenta decides as NetflixACAJudge of Kayenta v2.46.0 does: each metric is compared by the test of Mann and Whitney, and the
-// share of those that pass is the score.
+// Package kayenta decides as NetflixACAJudge of Kayenta v2.46.0 does: each metric is compared by the test of Mann and
+// Whitney, and the share of those that pass is the score.
 //
 // Its invariants: it is pure, and has no knowledge beyond the values of both sides.
 package kayenta
@@ -63,7 +63,8 @@ func mean(all []float64) float64 {
 	return sum / float64(len(all))
 }
 
-// Score is the part of the metrics that pass, as percentage, with equal weights. Without data for half of them, it is 0.
+// Score is the part of the metrics that pass, as percentage, with equal weights. Without data for half of them, it is
+// 0.
 func Score(classes ...Class) float64 {
 	passed, known, missing := 0., 0., 0.
 	for _, c := range classes {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The example of R's documentation of wilcox.test: permeability constants of the human chorioamnion (Hollander & Wolfe 1973, 69f.). There,
-// W is 35, and p is 0.1103 by the approximation for large samples without correction.
+// The example of R's documentation of wilcox.test: permeability constants of the human chorioamnion (Hollander & Wolfe
+// 1973, 69f.). There, W is 35, and p is 0.1103 by the approximation for large samples without correction.
 func TestExampleOfR(t *testing.T) {
 	t.Parallel()
 	x := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
@@ -24,7 +24,8 @@ func TestExampleOfR(t *testing.T) {
 	}
 }
 
-// Critical values of U, two-sided at 5 % (Mann & Whitney 1947, and every table since): the approximation agrees within one.
+// Critical values of U, two-sided at 5 % (Mann & Whitney 1947, and every table since): the approximation agrees within
+// one.
 func TestCriticalValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ n, critical int }{{8, 13}, {10, 23}, {15, 64}, {20, 127}} {

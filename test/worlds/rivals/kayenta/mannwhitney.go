@@ -48,8 +48,8 @@ func root(low, high float64, of func(float64) float64) float64 {
 	return (low + high) / 2
 }
 
-// Statistic is the standardized U of Mann and Whitney of x less mu and y, with correction for ties and continuity. It is NaN if all
-// values are equal.
+// Statistic is the standardized U of Mann and Whitney of x less mu and y, with correction for ties and continuity. It
+// is NaN if all values are equal.
 func Statistic(x, y []float64, mu float64) float64 {
 	n, m := float64(len(x)), float64(len(y))
 	sum, ties := ranks(x, y, mu)
@@ -67,7 +67,8 @@ func Statistic(x, y []float64, mu float64) float64 {
 	return d / sigma
 }
 
-// ranks returns the sum of the ranks of x less mu among all values, with the average rank for ties, and the sum of t³-t over the ties.
+// ranks returns the sum of the ranks of x less mu among all values, with the average rank for ties, and the sum of t³-t
+// over the ties.
 func ranks(x, y []float64, mu float64) (sum, ties float64) {
 	type ranked struct {
 		value float64
