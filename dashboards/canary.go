@@ -32,15 +32,25 @@ func canary() Dashboard {
 			{Name: "namespace", Title: "Namespace", Series: series(measured), Label: "k8s_namespace_name"},
 			{Name: "service", Title: "Service", Series: series(measured, ofNamespace), Label: "kn_service_name"},
 			{
-				Name: "revision", Title: "Revision", Series: series(measured, ofNamespace, ofService), Label: byRevision, Many: true,
+				Name:        "revision",
+				Title:       "Revision",
+				Series:      series(measured, ofNamespace, ofService),
+				Label:       byRevision,
+				Many:        true,
 				Description: "Shares are always those of the whole Service, no matter which Revisions are selected.",
 			},
 		}...),
 		Annotations: []Annotation{routeChanged(), gateEnded(ofNamespace, ofService)},
 		Rows: []Row{
 			{Title: "Where requests go", Panels: []Panel{sides(), shares(), handledRate(), enteredRate(), matrix()}},
-			{Title: "Errors by the Revision of entry, and by the Revision that handled the request", Panels: []Panel{entryErrors(), handledErrors(), failures()}},
-			{Title: "Latency, by the Revision that handled the request", Panels: []Panel{latency(.5, "p50"), latency(.95, "p95"), latency(.99, "p99")}},
+			{
+				Title:  "Errors by the Revision of entry, and by the Revision that handled the request",
+				Panels: []Panel{entryErrors(), handledErrors(), failures()},
+			},
+			{
+				Title:  "Latency, by the Revision that handled the request",
+				Panels: []Panel{latency(.5, "p50"), latency(.95, "p95"), latency(.99, "p99")},
+			},
 			{Title: "Problems that request counters do not show", Panels: []Panel{unaccounted(), restarts()}},
 			{Title: "The stateful cluster", Panels: []Panel{members(), shards()}},
 			{Title: "Placement: where the plan for the Route wants the shards", Panels: []Panel{placements(), moves()}},
@@ -54,7 +64,12 @@ func canary() Dashboard {
 func routeChanged() Annotation {
 	share := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService))
 	before := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService)+" offset "+step)
-	return Annotation{Name: "Traffic", Expr: "(" + share + " > 0 unless " + share + " <= " + before + ") and on () group(" + before + ")", Text: revision + " gets more of the traffic", Color: "blue"}
+	return Annotation{
+		Name:  "Traffic",
+		Expr:  "(" + share + " > 0 unless " + share + " <= " + before + ") and on () group(" + before + ")",
+		Text:  revision + " gets more of the traffic",
+		Color: "blue",
+	}
 }
 
 // gateEnded marks the verdicts of gates.
@@ -71,17 +86,33 @@ const notStateful = "no data: this is not a stateful cluster, or its runtime doe
 
 func sides() Panel {
 	return Panel{
-		Title: "The Revisions side by side", Kind: Table, Width: 24,
+		Title:       "The Revisions side by side",
+		Kind:        Table,
+		Width:       24,
 		Description: "Shares are current; all other figures are over the selected time range. Excess is the share that a Revision handled beyond its share in the Route. Errors by entry are what queue-proxy alone would report.",
 		Queries: []Query{
 			{Column: "Required", Unit: percent, Expr: largest(byRevision, of("canary_traffic_share_ratio"))},
 			{Column: "Handled", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio"))},
-			{Column: "Excess", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio")) + " - " + largest(byRevision, of("canary_traffic_share_ratio"))},
+			{
+				Column: "Excess",
+				Unit:   percent,
+				Expr: largest(
+					byRevision,
+					of("canary_handled_share_ratio"),
+				) + " - " + largest(
+					byRevision,
+					of("canary_traffic_share_ratio"),
+				),
+			},
 			{Column: "Requests", Unit: count, Expr: increase(byRevision, of(handledTotal))},
 			{Column: "Errors by entry", Unit: percent, Expr: entryErrorRatio(shown)},
 			{Column: "Errors handled", Unit: percent, Expr: handledErrorRatio(shown)},
 			{Column: "p95", Unit: seconds, Expr: quantile(.95, byRevision, of(durations), shown)},
-			{Column: "Unaccounted", Unit: count, Expr: largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`))},
+			{
+				Column: "Unaccounted",
+				Unit:   count,
+				Expr:   largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`)),
+			},
 			{Column: "Restarts", Unit: count, Expr: increase(byRevision, of(restartsTotal))},
 		},
 	}
@@ -102,7 +133,10 @@ const (
 
 func shares() Panel {
 	return Panel{
-		Title: "Required and real share", Unit: percent, Width: 24, Max: 1,
+		Title:       "Required and real share",
+		Unit:        percent,
+		Width:       24,
+		Max:         1,
 		Description: "Dashed: the share of the requests that the current Route gives a Revision. Solid: the share of the requests of the last 5 minutes that it handled. They differ if shards, and not the Route, decide which Revision handles a request.",
 		Queries: []Query{
 			{Expr: largest(byRevision, of("canary_traffic_share_ratio")), Legend: revision + " required", Dashed: true},
@@ -117,18 +151,28 @@ func handledRate() Panel {
 		Description: "Finished requests per second, by the Revision whose pod handled them.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(handledTotal), short), Legend: revision},
-			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short)), Legend: axis, Axis: true},
+			{
+				Expr:   highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short)),
+				Legend: axis,
+				Axis:   true,
+			},
 		},
 	}
 }
 
 func enteredRate() Panel {
 	return Panel{
-		Title: "Requests by the Revision where they entered", Unit: rps, Width: 12,
+		Title:       "Requests by the Revision where they entered",
+		Unit:        rps,
+		Width:       12,
 		Description: "Requests per second, by the Revision whose queue-proxy received them. Same axis as the neighboring panel.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(entryTotal), short), Legend: revision},
-			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short)), Legend: axis, Axis: true},
+			{
+				Expr:   highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short)),
+				Legend: axis,
+				Axis:   true,
+			},
 		},
 	}
 }
@@ -136,10 +180,19 @@ func enteredRate() Panel {
 func matrix() Panel {
 	by := "entry_revision_name, " + byRevision
 	return Panel{
-		Title: "Entered at one Revision, handled by another", Unit: rps, Width: 24, Kind: Bars, Empty: "no data: the application does not report where a request entered",
+		Title:       "Entered at one Revision, handled by another",
+		Unit:        rps,
+		Width:       24,
+		Kind:        Bars,
+		Empty:       "no data: the application does not report where a request entered",
 		Description: "Finished requests per second, by the Revision where they entered and the Revision that handled them, in the color of the latter. Pale: handled where they entered.",
 		Shades:      []Shade{{Names: `^(\S+) → \1$`, Percent: 15}},
-		Queries:     []Query{{Expr: rate(by, of("canary_handled_requests_by_entry_total"), short), Legend: "{{entry_revision_name}} → " + revision}},
+		Queries: []Query{
+			{
+				Expr:   rate(by, of("canary_handled_requests_by_entry_total"), short),
+				Legend: "{{entry_revision_name}} → " + revision,
+			},
+		},
 	}
 }
 
@@ -154,16 +207,24 @@ func highest(a, b string) string {
 // entryErrorRatio ignores requests whose outcome queue-proxy cannot see. If there are no others,
 // there is no ratio.
 func entryErrorRatio(window string) string {
-	return ratio(rate(byRevision, of(entryTotal, `code_class="5xx"`), window), rate(byRevision, of(entryTotal, `code_class!="unknown"`), window))
+	return ratio(
+		rate(byRevision, of(entryTotal, `code_class="5xx"`), window),
+		rate(byRevision, of(entryTotal, `code_class!="unknown"`), window),
+	)
 }
 
 func handledErrorRatio(window string) string {
-	return ratio(rate(byRevision, of(handledTotal, `outcome=~"error|timeout"`), window), rate(byRevision, of(handledTotal, `outcome!="unknown"`), window))
+	return ratio(
+		rate(byRevision, of(handledTotal, `outcome=~"error|timeout"`), window),
+		rate(byRevision, of(handledTotal, `outcome!="unknown"`), window),
+	)
 }
 
 func entryErrors() Panel {
 	return Panel{
-		Title: "Errors by entry: what queue-proxy alone would report", Unit: percent, Width: 12,
+		Title:       "Errors by entry: what queue-proxy alone would report",
+		Unit:        percent,
+		Width:       12,
 		Description: "Share of 5xx among the requests that entered at a Revision, no matter which Revision failed. In a stateful cluster, this blames the Revision that passed a request on.",
 		Queries: []Query{
 			{Expr: entryErrorRatio(short), Legend: revision},
@@ -174,7 +235,9 @@ func entryErrors() Panel {
 
 func handledErrors() Panel {
 	return Panel{
-		Title: "Errors by the Revision that handled the request", Unit: percent, Width: 12,
+		Title:       "Errors by the Revision that handled the request",
+		Unit:        percent,
+		Width:       12,
 		Description: "Share of errors and timeouts among the requests that a Revision handled. Same axis as the neighboring panel. There are gaps if no requests were handled, or if the application does not report outcomes.",
 		Queries: []Query{
 			{Expr: handledErrorRatio(short), Legend: revision},
@@ -186,7 +249,10 @@ func handledErrors() Panel {
 func failures() Panel {
 	by := byRevision + ", outcome"
 	return Panel{
-		Title: "Failed requests by outcome", Unit: rps, Width: 24, Kind: Bars,
+		Title:       "Failed requests by outcome",
+		Unit:        rps,
+		Width:       24,
+		Kind:        Bars,
 		Description: "Handled requests per second that did not succeed. unknown: the application does not report the outcome.",
 		Shades:      []Shade{{Names: " timeout$", Percent: 40}, {Names: " unknown$", Percent: 15}},
 		Queries:     []Query{{Expr: rate(by, of(handledTotal, `outcome!="ok"`), short), Legend: revision + " {{outcome}}"}},
@@ -195,7 +261,9 @@ func failures() Panel {
 
 func latency(q float64, name string) Panel {
 	return Panel{
-		Title: name + " by the Revision that handled the request", Unit: seconds, Width: 8,
+		Title:       name + " by the Revision that handled the request",
+		Unit:        seconds,
+		Width:       8,
 		Description: "How long it took to handle requests, interpolated within the fixed buckets. There is no data if the application uses other buckets.",
 		Queries:     []Query{{Expr: quantile(q, byRevision, of(durations), short), Legend: revision}},
 	}
@@ -203,18 +271,30 @@ func latency(q float64, name string) Panel {
 
 func unaccounted() Panel {
 	return Panel{
-		Title: "Unaccounted requests", Unit: count, Width: 12, Empty: notStateful,
+		Title:       "Unaccounted requests",
+		Unit:        count,
+		Width:       12,
+		Empty:       notStateful,
 		Description: "Requests that a Revision started but did not finish within the timeout, including those of terminated pods; and requests that entered the Service but were never started. Counted since the reporting replica began to measure.",
 		Queries: []Query{
-			{Expr: largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`)), Legend: revision + " started, not finished"},
-			{Expr: largest("kn_service_name", series("canary_unaccounted_requests", ofNamespace, ofService, `stage="entry"`)), Legend: "entered, never started"},
+			{
+				Expr:   largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`)),
+				Legend: revision + " started, not finished",
+			},
+			{
+				Expr:   largest("kn_service_name", series("canary_unaccounted_requests", ofNamespace, ofService, `stage="entry"`)),
+				Legend: "entered, never started",
+			},
 		},
 	}
 }
 
 func restarts() Panel {
 	return Panel{
-		Title: "Restarts of pods", Unit: count, Width: 12, Kind: Bars,
+		Title:       "Restarts of pods",
+		Unit:        count,
+		Width:       12,
+		Kind:        Bars,
 		Description: "Restarts of containers and failures of pods, by reason. Figures that a pod had not reported when it failed are lost.",
 		Shades:      []Shade{{Names: " restarted$", Percent: 40}, {Names: " pod_failed$", Percent: 15}},
 		Queries:     []Query{{Expr: added(byRevision+", reason", of(restartsTotal)), Legend: revision + " {{reason}}"}},
@@ -231,9 +311,14 @@ func members() Panel {
 
 func shards() Panel {
 	return Panel{
-		Title: "Shards", Unit: count, Width: 12, Empty: notStateful,
+		Title:       "Shards",
+		Unit:        count,
+		Width:       12,
+		Empty:       notStateful,
 		Description: "Shards that the pods of a Revision hold, by entity type. While shards move, other pods handle their requests.",
-		Queries:     []Query{{Expr: largest(byRevision+", entity_type", of("canary_cluster_shards")), Legend: revision + " {{entity_type}}"}},
+		Queries: []Query{
+			{Expr: largest(byRevision+", entity_type", of("canary_cluster_shards")), Legend: revision + " {{entity_type}}"},
+		},
 	}
 }
 
@@ -242,11 +327,21 @@ const notPlanned = "no data: the Service does not ask for placement"
 func placements() Panel {
 	by := byRevision + ", entity_type"
 	return Panel{
-		Title: "Required and real shards", Unit: count, Width: 12, Empty: notPlanned,
+		Title:       "Required and real shards",
+		Unit:        count,
+		Width:       12,
+		Empty:       notPlanned,
 		Description: "Dashed: the shards that the plan for the current Route gives a Revision. Solid: those that its pods hold. They differ while shards move, and if the cluster does not follow the plan.",
 		Queries: []Query{
-			{Expr: largest(by, of("canary_placement_target_shards")), Legend: revision + " {{entity_type}} required", Dashed: true},
-			{Expr: largest(by, of("canary_cluster_shards")) + " and " + largest(by, of("canary_placement_target_shards")), Legend: revision + " {{entity_type}} real"},
+			{
+				Expr:   largest(by, of("canary_placement_target_shards")),
+				Legend: revision + " {{entity_type}} required",
+				Dashed: true,
+			},
+			{
+				Expr:   largest(by, of("canary_cluster_shards")) + " and " + largest(by, of("canary_placement_target_shards")),
+				Legend: revision + " {{entity_type}} real",
+			},
 		},
 	}
 }
@@ -254,7 +349,10 @@ func placements() Panel {
 func moves() Panel {
 	service := func(metric string) string { return series(metric, ofNamespace, ofService) }
 	return Panel{
-		Title: "Moves of shards", Unit: count, Width: 12, Empty: notPlanned,
+		Title:       "Moves of shards",
+		Unit:        count,
+		Width:       12,
+		Empty:       notPlanned,
 		Description: "Pending: shards that are not where the plan wants them. Moved: shards that moved from one living member to another in each interval. A plan that stays pending has a reason: the condition PlacementEnforced of the Service's CDEventSubject, or the log of the application.",
 		Queries: []Query{
 			{Expr: largest("entity_type", service("canary_placement_pending_moves")), Legend: "{{entity_type}} pending"},
@@ -276,7 +374,9 @@ func missing() Panel {
 
 func age() Panel {
 	return Panel{
-		Title: "Age of the last scrape", Unit: seconds, Width: 12,
+		Title:       "Age of the last scrape",
+		Unit:        seconds,
+		Width:       12,
 		Description: "Of the ready pod of a Revision that was not scraped for the longest time. If it is more than a few scrape intervals, the figures of this Revision are outdated.",
 		Queries:     []Query{{Expr: largest(byRevision, of("canary_scrape_age_seconds")), Legend: revision}},
 	}
@@ -292,7 +392,10 @@ func scrapes() Panel {
 
 func rejected() Panel {
 	return Panel{
-		Title: "Samples not counted as exported, all Services", Unit: "ops", Width: 12, Kind: Bars,
+		Title:       "Samples not counted as exported, all Services",
+		Unit:        "ops",
+		Width:       12,
+		Kind:        Bars,
 		Description: "Samples of pods that cannot be correct, by reason: for example negative, not a number, decreased, or too many.",
 		Queries:     []Query{{Expr: rate("reason", series("canary_rejected_samples_total"), short), Legend: "{{reason}}"}},
 	}

@@ -12,8 +12,17 @@ func cdevents() Dashboard {
 		UID:         "knative-cdevents-delivery",
 		Title:       "Delivery of CDEvents",
 		Description: "Events that the controller delivered to sinks, events that are pending, and events that it dropped.",
-		Variables: append(scraped("cdevents_leading_ratio"),
-			Variable{Name: "source", Title: "Source", Series: series(known), Label: "source", Many: true, Description: "CDEventSources, as namespace/name."}),
+		Variables: append(
+			scraped("cdevents_leading_ratio"),
+			Variable{
+				Name:        "source",
+				Title:       "Source",
+				Series:      series(known),
+				Label:       "source",
+				Many:        true,
+				Description: "CDEventSources, as namespace/name.",
+			},
+		),
 		Rows: []Row{
 			{Title: "Sent", Panels: []Panel{delivered(), attempts(), deliveryLatency()}},
 			{Title: "Retries", Panels: []Panel{retries(), incomplete()}},
@@ -45,7 +54,11 @@ func attempts() Panel {
 
 func retries() Panel {
 	return Panel{
-		Title: "Attempts that failed", Unit: count, Width: 12, Kind: Bars, Empty: "none",
+		Title:       "Attempts that failed",
+		Unit:        count,
+		Width:       12,
+		Kind:        Bars,
+		Empty:       "none",
 		Description: "Delivery attempts in each interval that a sink did not accept, by source. They are repeated, with growing pauses, unless the answer says that it is useless.",
 		Queries:     addedBy("source", series("cdevents_delivery_attempts_total", ofSource, `code_class!="2xx"`)),
 	}
@@ -113,7 +126,11 @@ func deadLetters() Panel {
 
 func ledgerTroubles() Panel {
 	return Panel{
-		Title: "The ledger", Unit: count, Width: 8, Kind: Bars, Empty: "none",
+		Title:       "The ledger",
+		Unit:        count,
+		Width:       8,
+		Kind:        Bars,
+		Empty:       "none",
 		Description: "In each interval: writes that the API server did not accept (while these increase, no new events are sent), writes that were repeated after a conflict, and updates that were merged because a history was full.",
 		Queries: []Query{
 			{Expr: added("", series("cdevents_ledger_write_failures_total")), Legend: "write failures"},
@@ -133,7 +150,11 @@ func clusters() Panel {
 
 func looks() Panel {
 	return Panel{
-		Title: "Polls of clusters", Unit: count, Width: 8, Kind: Bars, Empty: "no Service declares one",
+		Title:       "Polls of clusters",
+		Unit:        count,
+		Width:       8,
+		Kind:        Bars,
+		Empty:       "no Service declares one",
 		Description: "Polls in each interval, by outcome; and pods that were not polled, because they have the labels of a Service but do not belong to it.",
 		Queries: []Query{
 			{Expr: added("outcome", series("cdevents_cluster_polls_total")), Legend: "{{outcome}}"},
@@ -144,7 +165,9 @@ func looks() Panel {
 
 func declarations() Panel {
 	return Panel{
-		Title: "Invalid declarations", Unit: count, Width: 8,
+		Title:       "Invalid declarations",
+		Unit:        count,
+		Width:       8,
 		Description: "Services whose newest Revision declares a cluster with annotations that are not valid. The condition StatefulDeclared of the Service's CDEventSubject names them.",
 		Queries:     []Query{{Expr: total("", series("cdevents_cluster_declarations_wrong")), Legend: "Services"}},
 	}
@@ -156,7 +179,10 @@ const notChosen = "no kind of environments is installed"
 // Every replica watches all kinds, and exports the same.
 func environments() Panel {
 	return Panel{
-		Title: "Environments by kind", Unit: count, Width: 8, Empty: notChosen,
+		Title:       "Environments by kind",
+		Unit:        count,
+		Width:       8,
+		Empty:       notChosen,
 		Description: "Objects that the controller watches. What is composed for another one is watched too, and not announced.",
 		Queries:     largestBy("group_kind", series("environment_objects")),
 	}
@@ -164,9 +190,15 @@ func environments() Panel {
 
 func readable() Panel {
 	return Panel{
-		Title: "Kinds that can be read", Unit: count, Width: 8, Max: 1, Empty: notChosen,
+		Title:       "Kinds that can be read",
+		Unit:        count,
+		Width:       8,
+		Max:         1,
+		Empty:       notChosen,
 		Description: "0: nothing is announced of this kind. MayNotRead: the controller has no permission; CannotReadNow: the API server fails, for example because of a conversion webhook.",
-		Queries:     []Query{{Expr: largest("group_kind, reason", series("environment_kind_readable")), Legend: "{{group_kind}} {{reason}}"}},
+		Queries: []Query{
+			{Expr: largest("group_kind, reason", series("environment_kind_readable")), Legend: "{{group_kind}} {{reason}}"},
+		},
 	}
 }
 

@@ -115,7 +115,23 @@ func All() []Dashboard { return []Dashboard{canary(), gates(), cdevents(), fleet
 // every replica exports.
 func scraped(of string) []Variable {
 	return []Variable{
-		{Name: "job", Title: "Job", Series: of, Label: "job", Many: true, Optional: true, Description: "The job that scrapes the controller."},
-		{Name: "instance", Title: "Replica", Series: of + `{job=~"$job"}`, Label: "instance", Many: true, Optional: true, Description: "The controller's replicas. The leader alone knows a Service, so leave this at All, except to look at one replica."},
+		{
+			Name:        "job",
+			Title:       "Job",
+			Series:      of,
+			Label:       "job",
+			Many:        true,
+			Optional:    true,
+			Description: "The job that scrapes the controller.",
+		},
+		{
+			Name:        "instance",
+			Title:       "Replica",
+			Series:      of + `{job=~"$job"}`,
+			Label:       "instance",
+			Many:        true,
+			Optional:    true,
+			Description: "The controller's replicas. The leader alone knows a Service, so leave this at All, except to look at one replica.",
+		},
 	}
 }

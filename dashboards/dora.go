@@ -20,10 +20,34 @@ func performance() Dashboard {
 		UID:         "knative-cdevents-dora",
 		Title:       "DORA",
 		Description: "Deployments, changes that fail, the lead time of changes, and the time to restore service, as docs/dora.md defines them.",
-		Variables: append(scraped("cdevents_leading_ratio"),
-			Variable{Name: "namespace", Title: "Namespace", Series: series(doraTotal), Label: "k8s_namespace_name", Many: true, Empty: notDeployed},
-			Variable{Name: "service", Title: "Service", Series: series(doraTotal, `k8s_namespace_name=~"$namespace"`), Label: "kn_service_name", Many: true, Empty: notDeployed},
-			Variable{Name: "environment", Title: "Environment", Series: series(doraTotal), Label: "environment", Many: true, Optional: true, Empty: notDeployed}),
+		Variables: append(
+			scraped("cdevents_leading_ratio"),
+			Variable{
+				Name:   "namespace",
+				Title:  "Namespace",
+				Series: series(doraTotal),
+				Label:  "k8s_namespace_name",
+				Many:   true,
+				Empty:  notDeployed,
+			},
+			Variable{
+				Name:   "service",
+				Title:  "Service",
+				Series: series(doraTotal, `k8s_namespace_name=~"$namespace"`),
+				Label:  "kn_service_name",
+				Many:   true,
+				Empty:  notDeployed,
+			},
+			Variable{
+				Name:     "environment",
+				Title:    "Environment",
+				Series:   series(doraTotal),
+				Label:    "environment",
+				Many:     true,
+				Optional: true,
+				Empty:    notDeployed,
+			},
+		),
 		Rows: []Row{
 			{Title: "In the selected time", Panels: []Panel{deliveries()}},
 			{Title: "Over time", Panels: []Panel{deployments(), changeFailures(), leadTimes(), restoreTimes()}},
@@ -68,7 +92,11 @@ func deliveries() Panel {
 		return "histogram_quantile(0.5, " + sumBy(byDelivery+", le", grown(byDelivery+", le", metric)) + ") >= 0"
 	}
 	return Panel{
-		Title: "By Service", Kind: Table, Width: 24, Empty: notDeployed, To: "knative-cdevents-canary",
+		Title:       "By Service",
+		Kind:        Table,
+		Width:       24,
+		Empty:       notDeployed,
+		To:          "knative-cdevents-canary",
 		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. What happened before Prometheus knew the controller counts as if it had happened in this time.",
 		Queries: []Query{
 			{Column: "Deployments", Unit: count, Expr: all(doraTotal, `outcome="completed"`)},
@@ -92,7 +120,11 @@ func deployments() Panel {
 
 func changeFailures() Panel {
 	return Panel{
-		Title: "Changes that failed", Unit: count, Width: 12, Kind: Bars, Empty: "none",
+		Title:       "Changes that failed",
+		Unit:        count,
+		Width:       12,
+		Kind:        Bars,
+		Empty:       "none",
 		Description: "In each interval: rolled back after all traffic or followed by an outage (completed), or withdrawn as a canary (stopped).",
 		Colors:      []Color{{"^completed$", "red"}, {"^stopped$", "orange"}},
 		Queries:     []Query{{Expr: each("outcome", failuresTotal), Legend: "{{outcome}}"}},
@@ -106,7 +138,10 @@ func overAll(metric string) string {
 
 func leadTimes() Panel {
 	return Panel{
-		Title: "Lead time of changes", Unit: seconds, Width: 12, Empty: "no deployment says when its change was committed",
+		Title:       "Lead time of changes",
+		Unit:        seconds,
+		Width:       12,
+		Empty:       "no deployment says when its change was committed",
 		Description: "Median of all deployments so far, from the commit or the start of the pipeline to all traffic. Needs an annotation of the pipeline.",
 		Queries:     []Query{{Expr: overAll(leadTime), Legend: ofEnvironment}},
 	}
@@ -114,7 +149,10 @@ func leadTimes() Panel {
 
 func restoreTimes() Panel {
 	return Panel{
-		Title: "Time to restore service", Unit: seconds, Width: 12, Empty: "nothing had to be restored",
+		Title:       "Time to restore service",
+		Unit:        seconds,
+		Width:       12,
+		Empty:       "nothing had to be restored",
 		Description: "Median of all outages, rollbacks and stopped canaries so far, from the first traffic of the bad Revision, or the beginning of the outage, to the end.",
 		Queries:     []Query{{Expr: overAll(restoreTime), Legend: ofEnvironment}},
 	}

@@ -159,8 +159,8 @@ type misdeclared struct{ *replica }
 func (misdeclared) Declared() map[types.NamespacedName]service.Declared {
 	return map[types.NamespacedName]service.Declared{{Namespace: "shop", Name: "cart"}: {UID: "c", Stateful: true, Wrong: true}}
 }
-func (misdeclared) Sequence(types.NamespacedName, types.UID) int64 { return 0 }
-func (misdeclared) Update(types.NamespacedName, observer.Part)     {}
+func (misdeclared) Sequence(types.NamespacedName, types.UID) int64    { return 0 }
+func (misdeclared) Update(types.NamespacedName, observer.Part)        {}
 func (misdeclared) UpdateCluster(types.NamespacedName, observer.Part) {}
 
 // All implements dora.Ledger.

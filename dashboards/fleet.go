@@ -35,7 +35,10 @@ func everywhere(metric string, matchers ...string) string {
 
 // split counts the Revisions that share the traffic of a Service.
 func split() string {
-	return "count by (" + byService + ") (" + largest(byService+", "+byRevision, everywhere("canary_traffic_share_ratio")) + " > 0)"
+	return "count by (" + byService + ") (" + largest(
+		byService+", "+byRevision,
+		everywhere("canary_traffic_share_ratio"),
+	) + " > 0)"
 }
 
 // undecided are Services whose last run ended without a useful verdict.
@@ -50,20 +53,41 @@ func misplaced() string {
 
 // errorShare is the part of the requests of each Service that failed.
 func errorShare() string {
-	return ratio(rate(byService, everywhere(handledTotal, `outcome=~"error|timeout"`), short), rate(byService, everywhere(handledTotal, `outcome!="unknown"`), short))
+	return ratio(
+		rate(byService, everywhere(handledTotal, `outcome=~"error|timeout"`), short),
+		rate(byService, everywhere(handledTotal, `outcome!="unknown"`), short),
+	)
 }
 
 func fleetTable() Panel {
 	return Panel{
-		Title: "Services", Kind: Table, Width: 24, To: "knative-cdevents-canary", Empty: "no Service is measured",
+		Title:       "Services",
+		Kind:        Table,
+		Width:       24,
+		To:          "knative-cdevents-canary",
+		Empty:       "no Service is measured",
 		Description: "Revisions: how many share the traffic; more than one is a rollout. Canary: the smallest share. Last verdict: of its gates, within an hour. A Service's name leads to the dashboard of its canary.",
 		Queries: []Query{
 			{Column: "Revisions", Unit: count, Expr: split()},
-			{Column: "Canary", Unit: percent, Expr: "min by (" + byService + ") (" + largest(byService+", "+byRevision, everywhere("canary_traffic_share_ratio")) + " > 0 < 1)"},
+			{
+				Column: "Canary",
+				Unit:   percent,
+				Expr: "min by (" + byService + ") (" + largest(
+					byService+", "+byRevision,
+					everywhere("canary_traffic_share_ratio"),
+				) + " > 0 < 1)",
+			},
 			{Column: "Requests", Unit: rps, Expr: rate(byService, everywhere(handledTotal), short)},
 			{Column: "Errors", Unit: percent, Expr: errorShare()},
 			{Column: "Restarts", Unit: count, Expr: increase(byService, everywhere(restartsTotal))},
-			{Column: "Not known", Unit: count, Expr: "count by (" + byService + ") (" + largest(byService+", "+byRevision+", figure", everywhere("canary_no_data")) + ")"},
+			{
+				Column: "Not known",
+				Unit:   count,
+				Expr: "count by (" + byService + ") (" + largest(
+					byService+", "+byRevision+", figure",
+					everywhere("canary_no_data"),
+				) + ")",
+			},
 			{Expr: largest(byService+", verdict", everywhere("gate_verdict")) + " == 1"},
 		},
 	}
@@ -73,9 +97,16 @@ func rollouts() Panel {
 	all := "count(" + largest(byService, everywhere("canary_traffic_share_ratio")) + ")"
 	or := func(some string) string { return "count(" + some + ") or 0 * " + all }
 	return Panel{
-		Title: "Services by state", Unit: count, Width: 12,
+		Title:       "Services by state",
+		Unit:        count,
+		Width:       12,
 		Description: "Rolling out: several Revisions share the traffic. Without a verdict: the last run of a gate was Inconclusive, or an Error, so whoever asked it waits. Shards misplaced: a stateful cluster does not follow the plan of its Route yet.",
-		Colors:      []Color{{"^with traffic$", "green"}, {"^rolling out$", "blue"}, {"^without a verdict$", "orange"}, {"^shards misplaced$", "purple"}},
+		Colors: []Color{
+			{"^with traffic$", "green"},
+			{"^rolling out$", "blue"},
+			{"^without a verdict$", "orange"},
+			{"^shards misplaced$", "purple"},
+		},
 		Queries: []Query{
 			{Expr: all, Legend: "with traffic"},
 			{Expr: or(split() + " > 1"), Legend: "rolling out"},
@@ -90,7 +121,11 @@ const lifecycleTypes = `type=~"dev\\.cdevents\\.(service\\.(deployed|upgraded|ro
 
 func told() Panel {
 	return Panel{
-		Title: "Releases, rollbacks and incidents", Unit: count, Width: 12, Kind: Bars, Empty: "none yet",
+		Title:       "Releases, rollbacks and incidents",
+		Unit:        count,
+		Width:       12,
+		Kind:        Bars,
+		Empty:       "none yet",
 		Description: "Events that sinks accepted in each interval, of all namespaces. An event that reaches two sinks in the same interval counts once, and again if one of them accepts it later.",
 		Colors: []Color{
 			{`\.deployed\.`, "blue"},
@@ -100,10 +135,16 @@ func told() Panel {
 			{`\.detected\.`, "red"},
 			{`\.resolved\.`, "super-light-green"},
 		},
-		Queries: []Query{{
-			// Each source counts its events. Those of the source that sent most are closest to what happened.
-			Expr: "max by (type) (" + added("source, type", series("cdevents_delivered_total", lifecycleTypes)) + ")", Legend: "{{type}}",
-		}},
+		Queries: []Query{
+			{
+				// Each source counts its events. Those of the source that sent most are closest to what happened.
+				Expr: "max by (type) (" + added(
+					"source, type",
+					series("cdevents_delivered_total", lifecycleTypes),
+				) + ")",
+				Legend: "{{type}}",
+			},
+		},
 	}
 }
 
@@ -117,9 +158,17 @@ func fleetErrors() Panel {
 
 func fleetExcess() Panel {
 	by := byService + ", " + byRevision
-	excess := largest(by, everywhere("canary_handled_share_ratio")) + " - " + largest(by, everywhere("canary_traffic_share_ratio"))
+	excess := largest(
+		by,
+		everywhere("canary_handled_share_ratio"),
+	) + " - " + largest(
+		by,
+		everywhere("canary_traffic_share_ratio"),
+	)
 	return Panel{
-		Title: "Handled beyond the Route, the ten highest", Unit: percent, Width: 12,
+		Title:       "Handled beyond the Route, the ten highest",
+		Unit:        percent,
+		Width:       12,
 		Description: "How much more of the requests a Revision handles than its Route gives it. A canary that handles more is a greater risk than the percentage says.",
 		Queries:     []Query{{Expr: "topk(10, max by (" + byService + ") (" + excess + "))", Legend: ofServices}},
 	}
@@ -142,8 +191,20 @@ const noSource = "no source exists"
 
 func fleetUnknown() Panel {
 	return Panel{
-		Title: "Figures that are not known", Unit: count, Width: 8, Kind: Bars, Empty: "Nothing is missing",
+		Title:       "Figures that are not known",
+		Unit:        count,
+		Width:       8,
+		Kind:        Bars,
+		Empty:       "Nothing is missing",
 		Description: "How many figures of Services are missing, by reason. docs/canary.md says what each reason means.",
-		Queries:     []Query{{Expr: "count by (reason) (" + largest(byService+", "+byRevision+", figure, reason", everywhere("canary_no_data")) + ")", Legend: "{{reason}}"}},
+		Queries: []Query{
+			{
+				Expr: "count by (reason) (" + largest(
+					byService+", "+byRevision+", figure, reason",
+					everywhere("canary_no_data"),
+				) + ")",
+				Legend: "{{reason}}",
+			},
+		},
 	}
 }

@@ -34,17 +34,42 @@ type Bound struct {
 func Queries(v Values) []Bound {
 	steps := cmp.Or(v.Step, time.Minute)
 	bind := strings.NewReplacer(
-		"$job", Anything, "$instance", Anything, "$namespace", v.Namespace, "$service", v.Service, "$gate", Anything, "$environment", Anything,
-		"$revision", cmp.Or(v.Revision, Everything), "$source", cmp.Or(v.Source, Everything),
-		stepMillis, strconv.FormatInt(steps.Milliseconds(), 10), step, promDuration(steps),
-		short, promDuration(cmp.Or(v.Interval, time.Minute)), shown, promDuration(cmp.Or(v.Shown, 15*time.Minute)),
+		"$job",
+		Anything,
+		"$instance",
+		Anything,
+		"$namespace",
+		v.Namespace,
+		"$service",
+		v.Service,
+		"$gate",
+		Anything,
+		"$environment",
+		Anything,
+		"$revision",
+		cmp.Or(v.Revision, Everything),
+		"$source",
+		cmp.Or(v.Source, Everything),
+		stepMillis,
+		strconv.FormatInt(steps.Milliseconds(), 10),
+		step,
+		promDuration(steps),
+		short,
+		promDuration(cmp.Or(v.Interval, time.Minute)),
+		shown,
+		promDuration(cmp.Or(v.Shown, 15*time.Minute)),
 	)
 	var out []Bound
 	for _, d := range All() {
 		for _, choice := range d.Variables {
 			out = append(out, Bound{
-				Dashboard: d.Title, Panel: "variable " + choice.Name,
-				Empty: choice.Empty, Query: Query{Expr: bind.Replace(fmt.Sprintf("group by (%s) (%s)", choice.Label, choice.Series)), Legend: "{{" + choice.Label + "}}"},
+				Dashboard: d.Title,
+				Panel:     "variable " + choice.Name,
+				Empty:     choice.Empty,
+				Query: Query{
+					Expr:   bind.Replace(fmt.Sprintf("group by (%s) (%s)", choice.Label, choice.Series)),
+					Legend: "{{" + choice.Label + "}}",
+				},
 			})
 		}
 		for _, a := range d.Annotations {

@@ -117,7 +117,8 @@ func (m EnvironmentMemory) Stored(namespace map[string]string) any {
 // Covers reports whether this memory equals another one, apart from the resource version, the generation,
 // waits and the labels of the namespace.
 func (m EnvironmentMemory) Covers(other EnvironmentMemory) bool {
-	other.Version, other.Generation, other.Waits, other.NamespaceLabels = m.Version, m.Generation, m.Waits, m.NamespaceLabels
+	other.Version, other.Generation = m.Version, m.Generation
+	other.Waits, other.NamespaceLabels = m.Waits, m.NamespaceLabels
 	return reflect.DeepEqual(m, other)
 }
 

@@ -53,7 +53,13 @@ func NextEnvironment(rules Rules, m EnvironmentMemory, s EnvironmentSnapshot, at
 	if m.Removed {
 		return EnvironmentResult{Memory: m}
 	}
-	b := environmentBuilder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), timing: timing{now: at, unconfirmed: s.Unconfirmed}}
+	b := environmentBuilder{
+		rules:  rules,
+		m:      m.clone(),
+		s:      s,
+		at:     m.journalTime(at),
+		timing: timing{now: at, unconfirmed: s.Unconfirmed},
+	}
 	b.waits = &b.m.Waits
 	if s.Gone {
 		b.gone()
@@ -212,7 +218,9 @@ func (b *environmentBuilder) modified() {
 	delete(b.m.Waits, waitChange)
 	previous := b.m.Environment
 	b.complete()
-	b.milestone(Transition{Type: EnvironmentModified, Environment: &EnvironmentDetails{Previous: &previous, Changed: changed}})
+	b.milestone(
+		Transition{Type: EnvironmentModified, Environment: &EnvironmentDetails{Previous: &previous, Changed: changed}},
+	)
 }
 
 // complete takes over what is in place. What cannot be read at the moment stays as it was.
@@ -223,7 +231,10 @@ func (b *environmentBuilder) complete() {
 		is  *string
 		was string
 	}{
-		{&b.m.Environment.Version, was.Version}, {&b.m.Environment.Region, was.Region}, {&b.m.Environment.URL, was.URL}, {&b.m.Environment.Class, was.Class},
+		{&b.m.Environment.Version, was.Version},
+		{&b.m.Environment.Region, was.Region},
+		{&b.m.Environment.URL, was.URL},
+		{&b.m.Environment.Class, was.Class},
 	} {
 		if *field.is == "" {
 			*field.is = field.was
@@ -316,6 +327,11 @@ func (b *environmentBuilder) gone() {
 		}
 	}
 	if b.m.Created || b.m.Baselined {
-		b.milestone(Transition{Type: EnvironmentDeleted, Environment: &EnvironmentDetails{Beneath: b.s.Beneath, BeneathReason: b.s.BeneathReason}})
+		b.milestone(
+			Transition{
+				Type:        EnvironmentDeleted,
+				Environment: &EnvironmentDetails{Beneath: b.s.Beneath, BeneathReason: b.s.BeneathReason},
+			},
+		)
 	}
 }

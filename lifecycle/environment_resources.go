@@ -41,5 +41,6 @@ const MaxResources = 256
 func Orphaned(resources []ResourceRef) (orphaned []ResourceRef, all bool) {
 	is := func(fate Fate) func(ResourceRef) bool { return func(r ResourceRef) bool { return r.Fate == fate } }
 	orphaned = slices.DeleteFunc(slices.Clone(resources), func(r ResourceRef) bool { return r.Fate != FateOrphaned })
-	return orphaned, len(orphaned) > 0 && !slices.ContainsFunc(resources, is(FateDeleted)) && !slices.ContainsFunc(resources, is(""))
+	return orphaned, len(orphaned) > 0 && !slices.ContainsFunc(resources, is(FateDeleted)) &&
+		!slices.ContainsFunc(resources, is(""))
 }

@@ -26,7 +26,10 @@ func BoundLabels(all map[string]string, always ...string) map[string]string {
 		return all
 	}
 	out := map[string]string{}
-	size = labelSize(firstDropped, slices.MaxFunc(slices.Collect(maps.Keys(all)), func(a, b string) int { return len(a) - len(b) }))
+	size = labelSize(
+		firstDropped,
+		slices.MaxFunc(slices.Collect(maps.Keys(all)), func(a, b string) int { return len(a) - len(b) }),
+	)
 	for _, k := range always {
 		if v, ok := all[k]; ok {
 			out[k] = v

@@ -55,7 +55,13 @@ func Baseline(s Snapshot) Result {
 // before the next one. A verdict comes before the shift that it leads to. Deployed needs the
 // traffic, Published needs Deployed, and incidents report what the other steps left.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
-	b := builder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), timing: timing{now: at, unconfirmed: s.Unconfirmed}}
+	b := builder{
+		rules:  rules,
+		m:      m.clone(),
+		s:      s,
+		at:     m.journalTime(at),
+		timing: timing{now: at, unconfirmed: s.Unconfirmed},
+	}
 	b.waits = &b.m.Waits
 	if m.Removed {
 		return Result{Memory: m}
@@ -282,5 +288,7 @@ func (b *builder) readySince() time.Time {
 func (b *builder) deploy(details *ClusterDetails) {
 	b.m.Deployed = true
 	b.m.ReadySince = time.Time{}
-	b.milestone(Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath), Cluster: details})
+	b.milestone(
+		Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath), Cluster: details},
+	)
 }

@@ -155,7 +155,8 @@ func (m *Memory) MustSave(saved Memory) bool {
 		// By the time it is announced, the Route may show something else.
 		(m.Pending == nil) != (saved.Pending == nil) || m.waitsReady() != saved.waitsReady() ||
 		// State that predates us and is not announced must not be announced later.
-		m.Cluster.formed() != saved.Cluster.formed() || m.Cluster.placement().mustSave(saved.Cluster.placement()) || m.Misdeclared() != saved.Misdeclared()
+		m.Cluster.formed() != saved.Cluster.formed() || m.Cluster.placement().mustSave(saved.Cluster.placement()) ||
+		m.Misdeclared() != saved.Misdeclared()
 }
 
 // waitsReady reports whether Deployed waits for the cluster to settle.

@@ -61,14 +61,22 @@ func (b *builder) placed(c *ClusterMemory, v *Cluster) {
 	}
 	c.Placement.Split = p.Split
 	if !inherited {
-		b.emit(Transition{Type: ClusterRebalanced, Revision: b.newestMember(v), Links: b.m.Last.link(LinkPath), Cluster: b.clusterDetails(v.Settled)})
+		b.emit(
+			Transition{
+				Type:     ClusterRebalanced,
+				Revision: b.newestMember(v),
+				Links:    b.m.Last.link(LinkPath),
+				Cluster:  b.clusterDetails(v.Settled),
+			},
+		)
 	}
 }
 
 // displace forgets the split that is in place if a transition announces another one: a return to it is a change too.
 func (b *builder) displace(t Transition) {
 	c := b.m.Cluster
-	if t.Type != TrafficShifted && t.Type != Upgraded && t.Type != RolledBack || c.placement() == nil || slices.Equal(c.Placement.Split, t.Traffic) {
+	if t.Type != TrafficShifted && t.Type != Upgraded && t.Type != RolledBack || c.placement() == nil ||
+		slices.Equal(c.Placement.Split, t.Traffic) {
 		return
 	}
 	c.Placement = &PlacementMemory{Coordinator: c.Placement.Coordinator}

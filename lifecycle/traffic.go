@@ -7,7 +7,8 @@ import "slices"
 // traffic announces a changed effective split.
 func (b *builder) traffic() {
 	r := b.s.Route
-	if r != nil && r.Effective && len(r.Traffic) > 0 && (!slices.Equal(r.Traffic, b.m.Traffic) || b.primaryRemade(full(r.Traffic))) {
+	if r != nil && r.Effective && len(r.Traffic) > 0 &&
+		(!slices.Equal(r.Traffic, b.m.Traffic) || b.primaryRemade(full(r.Traffic))) {
 		b.applySplit(r)
 	}
 	b.flushHeldWhenDue()

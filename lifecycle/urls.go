@@ -66,7 +66,10 @@ func (b *builder) kept() []string {
 			out = append(out, u)
 		}
 	}
-	maps.DeleteFunc(b.m.Waits, func(w Wait, _ time.Time) bool { return strings.HasPrefix(string(w), urlWaits) && !away[w] })
+	maps.DeleteFunc(
+		b.m.Waits,
+		func(w Wait, _ time.Time) bool { return strings.HasPrefix(string(w), urlWaits) && !away[w] },
+	)
 	return out
 }
 

@@ -55,18 +55,28 @@ var (
 	actorSystem = regexp.MustCompile(`^(?:akka|pekko)(?:\.ssl)?(?:\.tcp)?://[A-Za-z0-9_-]+@$`)
 	// userinfoWithSlash has a slash, which must be encoded there, and often is not: base64 has it. What follows the colon
 	// is no port.
-	userinfoWithSlash = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?[/\\])+)[^\s/\\?#"<>@:\[\]]*:[0-9]*[^\s0-9/\\?#"<>@][^\s"<>@]*@`)
+	userinfoWithSlash = regexp.MustCompile(
+		`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?[/\\])+)[^\s/\\?#"<>@:\[\]]*:[0-9]*[^\s0-9/\\?#"<>@][^\s"<>@]*@`,
+	)
 	// encodedUserinfo is the same in a URL that is a parameter of another one.
-	encodedUserinfo = regexp.MustCompile(`(?i)((?::|%3A)(?:%2F){2})(?:[^\s/?#&"<>%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])*(?:%40|@)`)
+	encodedUserinfo = regexp.MustCompile(
+		`(?i)((?::|%3A)(?:%2F){2})(?:[^\s/?#&"<>%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])*(?:%40|@)`,
+	)
 	// twiceEncodedUserinfo is the same in a URL in a parameter of such a URL.
-	twiceEncodedUserinfo = regexp.MustCompile(`(?i)(%253A(?:%252F){2})(?:[^\s/?#&"<>%]|%25(?:[013-9A-F][0-9A-F]|2[0-9A-E]))*%2540`)
+	twiceEncodedUserinfo = regexp.MustCompile(
+		`(?i)(%253A(?:%252F){2})(?:[^\s/?#&"<>%]|%25(?:[013-9A-F][0-9A-F]|2[0-9A-E]))*%2540`,
+	)
 	// bareUserinfo is a name and a password before a host, without a scheme.
-	bareUserinfo = regexp.MustCompile("((?:^|[\\s\"'`<(=,;])(?://)?)[^\\s/\\\\?#@:\"'`<>(=,;]*:[^\\s/\\\\?#@\"'<>,;]+@" + `([A-Za-z0-9.-]+[:/]|\[)`)
+	bareUserinfo = regexp.MustCompile(
+		"((?:^|[\\s\"'`<(=,;])(?://)?)[^\\s/\\\\?#@:\"'`<>(=,;]*:[^\\s/\\\\?#@\"'<>,;]+@" + `([A-Za-z0-9.-]+[:/]|\[)`,
+	)
 	// digest begins like a host. It follows the tag of an image.
 	digest = regexp.MustCompile(`^(?:sha256|sha384|sha512):$`)
 	// parameter is one of a query, a fragment or a path (";name=value"). JSON may escape what is before and after its
 	// name, as Go does with "&", and it may be percent-encoded, twice in a URL in a parameter of such a URL.
-	parameter = regexp.MustCompile(`(?i)(?:[?&;#]|%(?:25)?(?:3F|26|23|3B)|\\u00(?:3F|26|23|3B))([A-Z0-9_.~%\[\]-]{1,96}?)(?:=|%(?:25)?3D|\\u003D)`)
+	parameter = regexp.MustCompile(
+		`(?i)(?:[?&;#]|%(?:25)?(?:3F|26|23|3B)|\\u00(?:3F|26|23|3B))([A-Z0-9_.~%\[\]-]{1,96}?)(?:=|%(?:25)?3D|\\u003D)`,
+	)
 	// value is that of a parameter.
 	value = regexp.MustCompile(`^[^&;#\s"<>]*`)
 )
@@ -93,10 +103,36 @@ func withoutParameters(s string) string {
 
 // Names of parameters that are credentials: as a whole, or by their end, such as deploy_token.
 var (
-	credentialNames = []string{"auth", "key", "sig", "pwd", "pass", "jwt", "sas", "session", "sessionid", "jsessionid", "awsaccesskeyid"}
-	credentialEnds  = []string{
-		"token", "secret", "password", "passwd", "passphrase", "signature", "credential", "credentials", "authorization", "apikey", "accesskey",
-		"privatekey", "secretkey", "subscriptionkey", "functionskey", "sharedkey",
+	credentialNames = []string{
+		"auth",
+		"key",
+		"sig",
+		"pwd",
+		"pass",
+		"jwt",
+		"sas",
+		"session",
+		"sessionid",
+		"jsessionid",
+		"awsaccesskeyid",
+	}
+	credentialEnds = []string{
+		"token",
+		"secret",
+		"password",
+		"passwd",
+		"passphrase",
+		"signature",
+		"credential",
+		"credentials",
+		"authorization",
+		"apikey",
+		"accesskey",
+		"privatekey",
+		"secretkey",
+		"subscriptionkey",
+		"functionskey",
+		"sharedkey",
 	}
 )
 

@@ -92,12 +92,26 @@ func (s *GateSchedule) validate() *apis.FieldError {
 		return errs
 	}
 	if warmup+least >= timeout {
-		errs = errs.Also(apis.ErrInvalidValue(timeout, "timeout",
-			fmt.Sprintf("it must be longer than warmup (%s) and minDuration (%s) together; otherwise, no run can pass", warmup, least)))
+		errs = errs.Also(apis.ErrInvalidValue(
+			timeout,
+			"timeout",
+			fmt.Sprintf(
+				"it must be longer than warmup (%s) and minDuration (%s) together; otherwise, no run can pass",
+				warmup,
+				least,
+			),
+		))
 	}
 	if warmup+interval >= timeout {
-		errs = errs.Also(apis.ErrInvalidValue(interval, "interval",
-			fmt.Sprintf("warmup (%s) and one interval together must be shorter than timeout (%s); otherwise, nothing is judged", warmup, timeout)))
+		errs = errs.Also(apis.ErrInvalidValue(
+			interval,
+			"interval",
+			fmt.Sprintf(
+				"warmup (%s) and one interval together must be shorter than timeout (%s); otherwise, nothing is judged",
+				warmup,
+				timeout,
+			),
+		))
 	}
 	return errs
 }
@@ -124,7 +138,11 @@ func whole(field string, value, least, most int64) *apis.FieldError {
 
 func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 	if n := len(s.Metrics); n > maxGateMetrics {
-		return apis.ErrInvalidValue(fmt.Sprintf("%d metrics", n), "metrics", fmt.Sprintf("at most %d are allowed, because each metric makes it harder to prove the others", maxGateMetrics))
+		return apis.ErrInvalidValue(
+			fmt.Sprintf("%d metrics", n),
+			"metrics",
+			fmt.Sprintf("at most %d are allowed, because each metric makes it harder to prove the others", maxGateMetrics),
+		)
 	}
 	decides := false
 	first := map[string]int{}
@@ -132,8 +150,14 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 		m := &s.Metrics[i]
 		errs = errs.Also(m.validate().ViaFieldIndex("metrics", i))
 		if before, taken := first[m.Name]; taken {
-			errs = errs.Also(apis.ErrInvalidValue(m.Name, "name",
-				fmt.Sprintf("metrics[%d] has the same name; it must be unique in the gate, and defaults to the type", before)).ViaFieldIndex("metrics", i))
+			errs = errs.Also(apis.ErrInvalidValue(
+				m.Name,
+				"name",
+				fmt.Sprintf(
+					"metrics[%d] has the same name; it must be unique in the gate, and defaults to the type",
+					before,
+				),
+			).ViaFieldIndex("metrics", i))
 		} else {
 			first[m.Name] = i
 		}
@@ -141,7 +165,8 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 	}
 	if !decides {
 		errs = errs.Also(&apis.FieldError{
-			Message: "no metric decides", Paths: []string{"metrics"},
+			Message: "no metric decides",
+			Paths:   []string{"metrics"},
 			Details: "at least one metric must be critical and not dryRun; otherwise, nothing can fail. To try out the whole gate, set the dryRun of its spec",
 		})
 	}

@@ -64,7 +64,10 @@ func (j *JournalEntry) UnmarshalJSON(raw []byte) error {
 	if j.Sequence == 0 && json.Unmarshal(j.Transition.Raw, &is) == nil {
 		j.Sequence = is.Sequence
 	}
-	if slices.ContainsFunc(problems, func(p tolerant.FieldError) bool { return p.Path != "time" && p.Path != "sequence" }) {
+	if slices.ContainsFunc(
+		problems,
+		func(p tolerant.FieldError) bool { return p.Path != "time" && p.Path != "sequence" },
+	) {
 		j.Transition = unreadable
 	}
 	return nil

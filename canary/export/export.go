@@ -50,8 +50,11 @@ var (
 		"Share of the requests that the current Route gives the Revision.")
 	handledShare = describe("handled_share_ratio",
 		"Share of the requests in the last 5 minutes that the Revision handled.")
-	unaccounted = describe("unaccounted_requests",
-		"Requests that the Revision started but did not finish within the request timeout (stage handling), or that entered the Service but were never started (stage entry).", "stage")
+	unaccounted = describe(
+		"unaccounted_requests",
+		"Requests that the Revision started but did not finish within the request timeout (stage handling), or that entered the Service but were never started (stage entry).",
+		"stage",
+	)
 	podRestarts = describe("pod_restarts_total",
 		"Restarts of containers and failures of pods of the Revision, by reason.", "reason")
 	clusterMembers = describe("cluster_members",

@@ -48,7 +48,11 @@ func (r *Run) gather(m Moment) {
 	e.Run.Recall(level(from.Level(r.GateRun.Baseline.UID, r.GateRun.Canary.UID)))
 	r.evidence, r.GateRun.WaitingSince, r.GateRun.PlacedSince = e, nil, nil
 	r.report(e.Run.Last)
-	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
+	r.setMessage(
+		"Judging %s against %s: no requests have been counted yet",
+		r.GateRun.Canary.Name,
+		r.GateRun.Baseline.Name,
+	)
 	r.save(m.Now)
 }
 
@@ -69,7 +73,10 @@ func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 	if waited >= settleTimeout || r.scrapedWithin(f, waited) {
 		return true
 	}
-	r.setMessage("Waiting until the pods of Service %q are scraped again, because shards have moved", r.GateRun.Service.Name)
+	r.setMessage(
+		"Waiting until the pods of Service %q are scraped again, because shards have moved",
+		r.GateRun.Service.Name,
+	)
 	return false
 }
 
@@ -123,7 +130,16 @@ func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]floa
 func (r *Run) analyze(m Moment) {
 	plan := r.plan()
 	if plan.Deadline <= plan.Warmup {
-		r.End(m.Now, verdict.Inconclusive, fmt.Sprintf("Too late to judge: the deadline came %s after the first scrape, and the warm-up takes %s", plan.Deadline, plan.Warmup), string(verdict.Timeout))
+		r.End(
+			m.Now,
+			verdict.Inconclusive,
+			fmt.Sprintf(
+				"Too late to judge: the deadline came %s after the first scrape, and the warm-up takes %s",
+				plan.Deadline,
+				plan.Warmup,
+			),
+			string(verdict.Timeout),
+		)
 		return
 	}
 	delta, ok := m.Counts.Since(r.service(), r.evidence.From)
@@ -140,7 +156,8 @@ func (r *Run) analyze(m Moment) {
 	previous := r.Last()
 	j := m.Analyze(r.evidence.Run, plan, w)
 	lacking := b.lacking(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
-	if empty(w, delta) && asked.same(r.evidence) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running && equal(j, previous) {
+	if empty(w, delta) && asked.same(r.evidence) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running &&
+		equal(j, previous) {
 		r.setMessage("%s", r.progress(previous))
 		return
 	}

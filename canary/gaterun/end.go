@@ -27,10 +27,20 @@ func (r *Run) Fail(now time.Time, err error) {
 // expire ends an undecided run at its deadline.
 func (r *Run) expire(now time.Time) {
 	if r.evidence == nil {
-		r.End(now, verdict.Inconclusive, "Nothing was measured before the deadline: "+r.GateRun.Message, string(verdict.NoData), string(verdict.Timeout))
+		r.End(
+			now,
+			verdict.Inconclusive,
+			"Nothing was measured before the deadline: "+r.GateRun.Message,
+			string(verdict.NoData),
+			string(verdict.Timeout),
+		)
 		return
 	}
-	r.End(now, verdict.Inconclusive, "Undecided at the deadline: "+r.progress(r.Last()), append(r.undecided(r.Last()), string(verdict.Timeout))...)
+	r.End(
+		now,
+		verdict.Inconclusive,
+		"Undecided at the deadline: "+r.progress(r.Last()),
+		append(r.undecided(r.Last()), string(verdict.Timeout))...)
 }
 
 // undecided returns why there is no verdict. Missing measurements come before the lack

@@ -16,17 +16,26 @@ import (
 // the evidence.
 func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) judge.Plan {
 	p := judge.Plan{
-		Alpha: deref(spec.Statistics.Alpha), Beta: deref(spec.Statistics.Beta),
-		Warmup: duration(spec.Schedule.Warmup), MinDuration: duration(spec.Schedule.MinDuration), Deadline: deadline,
-		MinCanary: float64(deref(spec.Minimum.CanaryRequests)), MinBaseline: float64(deref(spec.Minimum.BaselineRequests)),
-		Sharded: sharded, MinShards: int(deref(spec.Minimum.Shards)),
+		Alpha:        deref(spec.Statistics.Alpha),
+		Beta:         deref(spec.Statistics.Beta),
+		Warmup:       duration(spec.Schedule.Warmup),
+		MinDuration:  duration(spec.Schedule.MinDuration),
+		Deadline:     deadline,
+		MinCanary:    float64(deref(spec.Minimum.CanaryRequests)),
+		MinBaseline:  float64(deref(spec.Minimum.BaselineRequests)),
+		Sharded:      sharded,
+		MinShards:    int(deref(spec.Minimum.Shards)),
 		PastRequired: spec.WithoutPast == verdict.Warn,
 		Exposure: judge.Exposure{
 			Min: deref(spec.Exposure.MinRatio), Max: deref(spec.Exposure.MaxRatio), Warn: spec.Exposure.TooHigh == verdict.Warn,
 			WarnLow: spec.Exposure.TooLow == verdict.Warn,
 		},
 		Limits: limits(spec.Limits),
-		Score:  judge.Score{Pass: deref(spec.Score.Pass), Warn: deref(spec.Score.Warn), MinCoverage: deref(spec.Score.MinCoverage)},
+		Score: judge.Score{
+			Pass:        deref(spec.Score.Pass),
+			Warn:        deref(spec.Score.Warn),
+			MinCoverage: deref(spec.Score.MinCoverage),
+		},
 	}
 	for _, m := range spec.Metrics {
 		kind := judge.MetricKind(m.Type)
@@ -34,8 +43,17 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 			continue
 		}
 		p.Metrics = append(p.Metrics, judge.Metric{
-			Name: m.Name, Kind: kind, Threshold: deref(m.Threshold), MaxOddsRatio: deref(m.MaxOddsRatio),
-			Limit: deref(m.Limit), Negligible: deref(m.Negligible), Weight: deref(m.Weight), Critical: deref(m.Critical), DryRun: m.DryRun,
+			Name:         m.Name,
+			Kind:         kind,
+			Threshold:    deref(m.Threshold),
+			MaxOddsRatio: deref(m.MaxOddsRatio),
+			Limit: deref(
+				m.Limit,
+			),
+			Negligible:  deref(m.Negligible),
+			Weight:      deref(m.Weight),
+			Critical:    deref(m.Critical),
+			DryRun:      m.DryRun,
 			IgnoreCodes: codes(m.IgnoreCodes),
 		})
 	}

@@ -69,7 +69,14 @@ func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
 	buckets, _ := pod.Durations(b.stateful(pod.Revision))
 	above := buckets.Above()
 	maps.Copy(above, s.Above) // of buckets in which nothing was counted, too
-	return judge.Arm{Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Codes: pod.Codes(), Above: above}
+	return judge.Arm{
+		Finished:    s.Finished,
+		Errors:      s.Errors,
+		Entered:     s.Entered,
+		EntryErrors: s.EntryErrors,
+		Codes:       pod.Codes(),
+		Above:       above,
+	}
 }
 
 // grownShards returns what the shards of a Revision did, without its young pods.

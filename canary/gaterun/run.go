@@ -50,9 +50,14 @@ func Open(ctx context.Context, o Opening) (*Run, error) {
 		return nil, fmt.Errorf("writing the gate's spec: %w", err)
 	}
 	return &Run{Namespace: o.Namespace, Spec: spec, GateRun: &v1alpha1.GateRun{
-		ID: o.ID, Service: v1alpha1.GateObject{Name: spec.Service}, Spec: &runtime.RawExtension{Raw: raw}, Minimum: spec.Minimum.DeepCopy(),
-		StartTime: toSeconds(o.Start), Deadline: toSeconds(o.Start.Add(timeout(spec, o.Limit))),
-		Verdict: verdict.Running, Message: "The run has just started",
+		ID:        o.ID,
+		Service:   v1alpha1.GateObject{Name: spec.Service},
+		Spec:      &runtime.RawExtension{Raw: raw},
+		Minimum:   spec.Minimum.DeepCopy(),
+		StartTime: toSeconds(o.Start),
+		Deadline:  toSeconds(o.Start.Add(timeout(spec, o.Limit))),
+		Verdict:   verdict.Running,
+		Message:   "The run has just started",
 	}}, nil
 }
 

@@ -29,7 +29,13 @@ type windowBuilder struct {
 
 // window describes both Revisions. The caller sets its end.
 func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
-	w := judge.Window{From: b.from, Canary: b.arm(canary), Baseline: b.arm(baseline), Required: -1, Unsettled: b.service.Moving}
+	w := judge.Window{
+		From:      b.from,
+		Canary:    b.arm(canary),
+		Baseline:  b.arm(baseline),
+		Required:  -1,
+		Unsettled: b.service.Moving,
+	}
 	if r, ok := b.service.revision(canary); ok && b.service.Effective {
 		w.Required = float64(r.Percent) / 100
 	}
@@ -92,7 +98,8 @@ func (b windowBuilder) arm(uid types.UID) judge.Arm {
 		a.Started, a.Unaccounted, a.Took = tally.Started, tally.Lost+b.overdue[uid], took
 		lacks := b.missing(uid, "unaccounted_requests")
 		a.Open, a.OpenUnknown = b.open(uid)
-		a.StartedUnknown = lacks == string(attribution.StartedUnknown) || a.OpenUnknown != "" && tally.Started == 0 && a.Finished > 0
+		a.StartedUnknown = lacks == string(attribution.StartedUnknown) ||
+			a.OpenUnknown != "" && tally.Started == 0 && a.Finished > 0
 		if lacks == string(attribution.WindowTooShort) {
 			a.OverdueUnknown = lacks
 		}
@@ -124,7 +131,10 @@ func (b windowBuilder) open(uid types.UID) (n float64, why string) {
 // missing returns why a figure of a Revision is missing; empty if it is present. NotRead
 // means nothing for a Revision without pods.
 func (b windowBuilder) missing(uid types.UID, figure string) string {
-	pods := slices.ContainsFunc(b.figures.Revisions, func(r attribution.RevisionFigures) bool { return r.UID == uid && r.Pods > 0 })
+	pods := slices.ContainsFunc(
+		b.figures.Revisions,
+		func(r attribution.RevisionFigures) bool { return r.UID == uid && r.Pods > 0 },
+	)
 	for _, n := range b.figures.NoData {
 		if n.Revision == uid && n.Figure == figure && (pods || n.Reason != attribution.NotRead) {
 			return string(n.Reason)

@@ -120,7 +120,9 @@ func (t *test) check(wanted *odds) error {
 		return errors.New("its course is not one that is kept")
 	case !t.Odds.fits(wanted):
 		return errors.New("its odds are not those that are asked for")
-	case len(t.Clusters.Bets) != 0 && len(t.Clusters.Bets) != len(failSteps) || len(t.Clusters.Plain) != len(t.Clusters.Bets)/len(failSteps)*len(stakes) || len(t.Clusters.Windows) > mostWindows || len(t.Clusters.Pods) > mostPods:
+	case len(t.Clusters.Bets) != 0 && len(t.Clusters.Bets) != len(failSteps) ||
+		len(t.Clusters.Plain) != len(t.Clusters.Bets)/len(failSteps)*len(stakes) ||
+		len(t.Clusters.Windows) > mostWindows || len(t.Clusters.Pods) > mostPods:
 		return errors.New("its bets are not those that are made")
 	case len(t.Marks) > lateStarts || len(t.Latest.Until) > latest:
 		return fmt.Errorf("it has %d late starts and %d minutes", len(t.Marks), len(t.Latest.Until))

@@ -53,7 +53,8 @@ const growthOver = time.Minute
 
 // add takes how many seconds the requests took that finished in a window.
 func (g *growth) add(took sides, long time.Duration) {
-	if long <= 0 || !(took.Canary >= 0 && took.Canary <= countless) || !(took.Baseline >= 0 && took.Baseline <= countless) {
+	if long <= 0 || !(took.Canary >= 0 && took.Canary <= countless) ||
+		!(took.Baseline >= 0 && took.Baseline <= countless) {
 		return
 	}
 	open := sides{Canary: took.Canary / long.Seconds(), Baseline: took.Baseline / long.Seconds()}
@@ -203,20 +204,55 @@ func (j *judgement) explainExposure(p Plan, e *evidence) []string {
 	switch {
 	case !e.Reached.above(p) && !e.Reached.below(p):
 	case p.Sharded:
-		say = append(say, fmt.Sprintf("%.1f %% of the requests entered at the canary, and the Route gives it %.1f %%", 100*e.Reached.Got/e.Reached.All, 100*e.Reached.Expected/e.Reached.All))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"%.1f %% of the requests entered at the canary, and the Route gives it %.1f %%",
+				100*e.Reached.Got/e.Reached.All,
+				100*e.Reached.Expected/e.Reached.All,
+			),
+		)
 	case j.HandledShare != nil && j.RequiredShare != nil:
-		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and the Route gives it %.1f %%", 100**j.HandledShare, 100**j.RequiredShare))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"the canary handled %.1f %% of the requests, and the Route gives it %.1f %%",
+				100**j.HandledShare,
+				100**j.RequiredShare,
+			),
+		)
 	}
 	if ratio, deviation := e.Reached.ratio(); e.Reached.low() {
-		say = append(say, fmt.Sprintf("the canary got %.2f of the requests that the Route gives it (standard error %.2f): others may have ended before its pods", ratio, deviation))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"the canary got %.2f of the requests that the Route gives it (standard error %.2f): others may have ended before its pods",
+				ratio,
+				deviation,
+			),
+		)
 	}
 	if got, expected := e.Placed.started(); e.Placed.low() || e.Placed.above(p) || e.Placed.below(p) {
-		say = append(say, fmt.Sprintf("the canary handled %.0f requests, and the shards that the placement plan gives it had %.0f", got, expected))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"the canary handled %.0f requests, and the shards that the placement plan gives it had %.0f",
+				got,
+				expected,
+			),
+		)
 	}
 	if p.Sharded && e.Placed.All == 0 && j.HandledShare != nil && j.RequiredShare != nil &&
-		(p.Exposure.Max > 0 && *j.HandledShare > p.Exposure.Max**j.RequiredShare || *j.HandledShare < p.Exposure.Min**j.RequiredShare) {
-		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and the Route gives it %.1f %%: without a placement plan, the cluster decides where its shards are",
-			100**j.HandledShare, 100**j.RequiredShare))
+		(p.Exposure.Max > 0 && *j.HandledShare > p.Exposure.Max**j.RequiredShare ||
+			*j.HandledShare < p.Exposure.Min**j.RequiredShare) {
+		say = append(
+			say,
+			fmt.Sprintf(
+				"the canary handled %.1f %% of the requests, and the Route gives it %.1f %%: without a placement plan, the cluster decides where its shards are",
+				100**j.HandledShare,
+				100**j.RequiredShare,
+			),
+		)
 	}
 	return say
 }

@@ -84,7 +84,9 @@ func (d *metricData) fades(p Plan, m Metric, t *test) bool {
 	if p.levels(m).relative && last <= m.MaxOddsRatio {
 		return true
 	}
-	return d.warming(p, m, t) && (t.Course.Long < p.Warmup || last < stayed*compared(earlier) || canaryOf(later).rate() < stayed*canaryOf(earlier).rate())
+	return d.warming(p, m, t) &&
+		(t.Course.Long < p.Warmup || last < stayed*compared(earlier) ||
+			canaryOf(later).rate() < stayed*canaryOf(earlier).rate())
 }
 
 // compared estimates the odds ratio of stretches (Mantel and Haenszel 1959), with one more bad request that

@@ -37,7 +37,14 @@ const (
 )
 
 // openAnalyses are the times since the run's start when a canary may fail for its open requests.
-var openAnalyses = []time.Duration{2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
+var openAnalyses = []time.Duration{
+	2 * time.Minute,
+	3 * time.Minute,
+	5 * time.Minute,
+	10 * time.Minute,
+	20 * time.Minute,
+	30 * time.Minute,
+}
 
 // openings is what a run knows about open requests.
 type openings struct {
@@ -141,7 +148,8 @@ func (o *openings) analyze(alpha float64, elapsed time.Duration) {
 	}
 	b := betaBinomial{n: fewest + most, q: openRatio * s / (openRatio*s + 1 - s)}
 	// Fewer than expected are no evidence. With a share of 0, all of them are.
-	unlikely := s == 0 || fewest > b.n*b.q && math.Exp(b.logProbability(fewest))+b.above(fewest) <= alpha/float64(len(openAnalyses))
+	unlikely := s == 0 ||
+		fewest > b.n*b.q && math.Exp(b.logProbability(fewest))+b.above(fewest) <= alpha/float64(len(openAnalyses))
 	o.Failed = o.Failed || unlikely
 }
 
@@ -156,7 +164,12 @@ func (o *openings) excess() (excess, deviation float64) {
 		return 0, 0 // Without a baseline; that is reported elsewhere.
 	}
 	r := s / (1 - s)
-	return last.Open.Canary - max(r*last.Open.Baseline, o.explained()), math.Sqrt(last.Open.Canary + r*r*last.Open.Baseline)
+	return last.Open.Canary - max(
+			r*last.Open.Baseline,
+			o.explained(),
+		), math.Sqrt(
+			last.Open.Canary + r*r*last.Open.Baseline,
+		)
 }
 
 // hold reports whether a Pass must wait because the canary's requests seem to hang.
@@ -189,8 +202,14 @@ func (o *openings) cutOff(p Plan) time.Duration { return o.Timeout + max(p.MinDu
 func (o *openings) explain(p Plan, elapsed time.Duration) []string {
 	var say []string
 	if excess, _ := o.excess(); len(o.Readings) > 0 && (o.Failed || o.hold()) {
-		say = append(say, fmt.Sprintf("%.0f requests of the canary are open, about %.0f more than the open requests of the baseline suggest: they may hang",
-			o.Readings[len(o.Readings)-1].Open.Canary, max(0, excess)))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"%.0f requests of the canary are open, about %.0f more than the open requests of the baseline suggest: they may hang",
+				o.Readings[len(o.Readings)-1].Open.Canary,
+				max(0, excess),
+			),
+		)
 	}
 	why := o.lacks(p, elapsed)
 	switch {
@@ -198,9 +217,18 @@ func (o *openings) explain(p Plan, elapsed time.Duration) []string {
 		say = append(say, "the number of open requests is not known: "+o.Unknown)
 	case why != verdict.WindowTooShort:
 	case o.Uncounted && elapsed < o.cutOff(p):
-		say = append(say, fmt.Sprintf("started requests are not counted, so requests that hang are only seen when they time out: a Pass is possible %s after the start at the earliest", o.cutOff(p)))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"started requests are not counted, so requests that hang are only seen when they time out: a Pass is possible %s after the start at the earliest",
+				o.cutOff(p),
+			),
+		)
 	default:
-		say = append(say, "the canary has not been watched for as long as a request may take, so it is not known whether some hang: "+o.Short)
+		say = append(
+			say,
+			"the canary has not been watched for as long as a request may take, so it is not known whether some hang: "+o.Short,
+		)
 	}
 	return say
 }

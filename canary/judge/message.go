@@ -31,18 +31,36 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	say = append(say, j.explainExposure(p, e)...)
 	say = append(say, e.Restarted.explain(p)...)
 	if e.Restarts > 0 && p.Limits.Restarts >= 0 {
-		say = append(say, fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts, p.Limits.Restarts))
+		say = append(
+			say,
+			fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts, p.Limits.Restarts),
+		)
 	}
 	if e.Unaccounted > 0 {
-		say = append(say, fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted, e.Started))
+		say = append(
+			say,
+			fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted, e.Started),
+		)
 	}
 	say = append(say, e.Open.explain(p, elapsed)...)
 	say = append(say, e.explainPast(p)...)
 	if e.unproven(p, elapsed) {
-		say = append(say, fmt.Sprintf("up to %.0f of the canary's open requests may hang, and a Pass would not hold if they failed", e.Open.unseen()))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"up to %.0f of the canary's open requests may hang, and a Pass would not hold if they failed",
+				e.Open.unseen(),
+			),
+		)
 	}
 	if e.Unanswering > 0 {
-		say = append(say, fmt.Sprintf("%d pods of the canary are ready but cannot be scraped, so it is not known what they handle", e.Unanswering))
+		say = append(
+			say,
+			fmt.Sprintf(
+				"%d pods of the canary are ready but cannot be scraped, so it is not known what they handle",
+				e.Unanswering,
+			),
+		)
 	}
 	if e.Unsettled {
 		say = append(say, "shards are moving between pods")
@@ -134,10 +152,18 @@ func explainShards(j *judgement, e *evidence, c census) string {
 func (d *metricData) holds(m Metric) string {
 	switch {
 	case d.Differing > m.MaxOddsRatio && d.Differing == fewPodsOdds:
-		return fmt.Sprintf(", odds above %.3g times the baseline's, but too few pods of the baseline (%d) are known to tell how much pods differ, so a Fail needs %.2g times",
-			m.MaxOddsRatio, d.Tests[0].Clusters.Most, d.Differing)
+		return fmt.Sprintf(
+			", odds above %.3g times the baseline's, but too few pods of the baseline (%d) are known to tell how much pods differ, so a Fail needs %.2g times",
+			m.MaxOddsRatio,
+			d.Tests[0].Clusters.Most,
+			d.Differing,
+		)
 	case d.Differing > m.MaxOddsRatio:
-		return fmt.Sprintf(", odds above %.3g times the baseline's, but pods of the baseline differ as much, so a Fail needs about %.2g times", m.MaxOddsRatio, d.Differing)
+		return fmt.Sprintf(
+			", odds above %.3g times the baseline's, but pods of the baseline differ as much, so a Fail needs about %.2g times",
+			m.MaxOddsRatio,
+			d.Differing,
+		)
 	case d.Worse:
 		return fmt.Sprintf(", odds above %.3g times the baseline's lately, so it does not pass", m.MaxOddsRatio)
 	}

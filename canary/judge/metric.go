@@ -287,8 +287,14 @@ func (d *metricData) lacks() string {
 		where = "without a status code"
 	}
 	for _, t := range d.Tests {
-		if unknown.Canary > mostUnknown*(t.Canary.N+unknown.Canary) || unknown.Baseline > mostUnknown*(t.Baseline.N+unknown.Baseline) {
-			return fmt.Sprintf("%.0f requests of the canary and %.0f of the baseline %s", unknown.Canary, unknown.Baseline, where)
+		if unknown.Canary > mostUnknown*(t.Canary.N+unknown.Canary) ||
+			unknown.Baseline > mostUnknown*(t.Baseline.N+unknown.Baseline) {
+			return fmt.Sprintf(
+				"%.0f requests of the canary and %.0f of the baseline %s",
+				unknown.Canary,
+				unknown.Baseline,
+				where,
+			)
 		}
 	}
 	return ""

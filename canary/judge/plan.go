@@ -5,7 +5,8 @@
 //
 // Its invariants:
 //   - Too little data is Inconclusive, and never Pass.
-//   - Nothing unknown masks a proven Fail, and a Fail is final. A comparison fails a canary only while it is still worse.
+//
+// - Nothing unknown masks a proven Fail, and a Fail is final. A comparison fails a canary only while it is still worse.
 //   - A check of every limit after every window does not make false alarms more likely
 //     than Plan.Alpha.
 //   - A Run that was written as JSON and read again continues with the same evidence.

@@ -34,7 +34,9 @@ func (r *Run) Analyze(p Plan, w Window) verdict.Judgement {
 		return r.Last
 	}
 	if err := p.Check(); err != nil {
-		r.Last.Verdict, r.Last.Reasons, r.Last.Message = verdict.Error, []verdict.Reason{verdict.InvalidPlan}, "judging by this plan: "+err.Error()
+		r.Last.Verdict, r.Last.Reasons, r.Last.Message = verdict.Error, []verdict.Reason{
+			verdict.InvalidPlan,
+		}, "judging by this plan: "+err.Error()
 		return r.Last
 	}
 	r.Evidence.Until = w.To.UTC().Round(0)

@@ -59,7 +59,8 @@ func (e *evidence) unproven(p Plan, elapsed time.Duration) bool {
 	unseen := e.Open.unseen()
 	for _, m := range p.Metrics {
 		d := e.Metrics[m.Name]
-		if m.Kind == Errors && m.Critical && !m.DryRun && unseen > 0 && d != nil && len(d.Tests) > 0 && !d.Tests[0].holds(p.levels(m), m, unseen) {
+		if m.Kind == Errors && m.Critical && !m.DryRun && unseen > 0 && d != nil && len(d.Tests) > 0 &&
+			!d.Tests[0].holds(p.levels(m), m, unseen) {
 			return true
 		}
 	}
@@ -72,18 +73,28 @@ func (e *evidence) unproven(p Plan, elapsed time.Duration) bool {
 func (t *test) holds(l levels, m Metric, more float64) bool {
 	with := *t
 	with.Canary = tally{N: t.Canary.N + more, K: t.Canary.K + more}
-	with.Odds = t.Odds.plus(table{canary: t.Canary, baseline: t.Baseline}, table{canary: with.Canary, baseline: t.Baseline})
+	with.Odds = t.Odds.plus(
+		table{canary: t.Canary, baseline: t.Baseline},
+		table{canary: with.Canary, baseline: t.Baseline},
+	)
 	negligible, compared := with.passes(m, l.relative)
 	if logSum([]float64{negligible, compared}) >= math.Log(l.pass) {
 		return true
 	}
 	odds := func(of tally) float64 { return (of.K + 0.5) / (of.N - of.K + 0.5) }
-	return !l.relative && odds(with.Canary) <= m.MaxOddsRatio*odds(t.Baseline) && (!m.limited() || with.Canary.rate() <= m.Limit)
+	return !l.relative && odds(with.Canary) <= m.MaxOddsRatio*odds(t.Baseline) &&
+		(!m.limited() || with.Canary.rate() <= m.Limit)
 }
 
 // plus returns the evidence as if all windows together had one table instead of another.
 func (o *odds) plus(less, more table) *odds {
-	out, without := &odds{Ratios: o.Ratios, Logs: append([]float64(nil), o.Logs...)}, &odds{Ratios: o.Ratios, Logs: make([]float64, len(o.Logs))}
+	out, without := &odds{
+		Ratios: o.Ratios,
+		Logs:   append([]float64(nil), o.Logs...),
+	}, &odds{
+		Ratios: o.Ratios,
+		Logs:   make([]float64, len(o.Logs)),
+	}
 	out.add(more)
 	without.add(less)
 	for i := range out.Logs {

@@ -130,7 +130,9 @@ func (j *judgement) conclusive(p Plan) (all, critical bool) {
 // open returns why metrics are undecided, those that a user can fix first.
 func (j *judgement) open(p Plan) []verdict.Reason {
 	var why []verdict.Reason
-	for _, r := range []verdict.Reason{verdict.BaselineUnhealthy, verdict.NoData, verdict.InsufficientSample, verdict.InsufficientShards, verdict.Undecided} {
+	for _, r := range []verdict.Reason{
+		verdict.BaselineUnhealthy, verdict.NoData, verdict.InsufficientSample, verdict.InsufficientShards, verdict.Undecided,
+	} {
 		for i, m := range p.Metrics {
 			// Reasons that all metrics share are in lacking.
 			if j.counts(i) && j.Metrics[i].Reason == r && (r != verdict.InsufficientSample || m.countsApart()) {
@@ -169,7 +171,17 @@ func (j *judgement) score(p Plan, e *evidence) {
 
 // weight orders the reasons of decided metrics.
 func weight(r verdict.Reason) int {
-	return slices.Index([]verdict.Reason{verdict.Negligible, verdict.NonInferior, verdict.AnswersDiffer, verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit}, r)
+	return slices.Index(
+		[]verdict.Reason{
+			verdict.Negligible,
+			verdict.NonInferior,
+			verdict.AnswersDiffer,
+			verdict.PossiblyWorse,
+			verdict.RelativeRegression,
+			verdict.AbsoluteLimit,
+		},
+		r,
+	)
 }
 
 // counts reports whether a metric counts in the verdict.

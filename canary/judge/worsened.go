@@ -58,7 +58,11 @@ type boundTally struct {
 // Recall takes how bad the baseline was before the canary's first pod. A Level that was watched for less than
 // leastHistory is unknown.
 func (r *Run) Recall(l Level) {
-	w := worst{Watched: l.Watched, Errors: whole(l.Errors.All, l.Errors.Bad), Entry: whole(l.EntryErrors.All, l.EntryErrors.Bad)}
+	w := worst{
+		Watched: l.Watched,
+		Errors:  whole(l.Errors.All, l.Errors.Bad),
+		Entry:   whole(l.EntryErrors.All, l.EntryErrors.Bad),
+	}
 	w.Client = whole(l.ClientErrors.All, l.ClientErrors.Bad)
 	for _, bound := range sortedKeys(l.Above) {
 		w.Above = append(w.Above, boundTally{bound, whole(l.Above[bound].All, l.Above[bound].Bad)})
@@ -140,8 +144,16 @@ func (e *evidence) worsening(p Plan) []string {
 		}
 		if t, was := d.worsened(m, e.Worst, e.Past); t != nil {
 			now := t.Recent.tally().rate()
-			say = append(say, fmt.Sprintf("the baseline's %s is %s, and was %s at its worst in the %s before the canary's first pod: the canary may harm both",
-				m.Name, percent(&now), percent(&was), e.Worst.Watched.Round(time.Minute)))
+			say = append(
+				say,
+				fmt.Sprintf(
+					"the baseline's %s is %s, and was %s at its worst in the %s before the canary's first pod: the canary may harm both",
+					m.Name,
+					percent(&now),
+					percent(&was),
+					e.Worst.Watched.Round(time.Minute),
+				),
+			)
 		}
 	}
 	return say
@@ -150,7 +162,9 @@ func (e *evidence) worsening(p Plan) []string {
 // explainPast says what is known of the baseline's past, if that matters.
 func (e *evidence) explainPast(p Plan) []string {
 	if !e.Worst.known() {
-		return []string{"what the baseline did before the canary's first pod is not known, so harm to both sides would not show"}
+		return []string{
+			"what the baseline did before the canary's first pod is not known, so harm to both sides would not show",
+		}
 	}
 	return e.worsening(p)
 }

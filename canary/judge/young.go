@@ -166,7 +166,8 @@ func (d *metricData) addYoung(m Metric, canary, baseline, grown []tally) {
 // worse reports whether the canary's young pods and shards are proven worse than the baseline by more than
 // is tolerated. It is no finding if the baseline's young ones are as bad.
 func (c *cold) worse(p Plan, m Metric) bool {
-	if c == nil || c.Canary.rate() <= m.negligible() || c.Odds.against(m.MaxOddsRatio, failGrid(m.MaxOddsRatio)) < math.Log(p.levels(m).fail) {
+	if c == nil || c.Canary.rate() <= m.negligible() ||
+		c.Odds.against(m.MaxOddsRatio, failGrid(m.MaxOddsRatio)) < math.Log(p.levels(m).fail) {
 		return false
 	}
 	return c.Baseline.N < p.MinBaseline || c.Canary.odds() > m.MaxOddsRatio*c.Baseline.odds()
@@ -193,8 +194,10 @@ func (e *evidence) explainYoung(p Plan) []string {
 	if e.Young.Canary+e.Young.Baseline == 0 {
 		return nil
 	}
-	say := []string{fmt.Sprintf("not compared: %.0f requests of the canary and %.0f of the baseline, of pods or shards younger than %s",
-		e.Young.Canary, e.Young.Baseline, p.Warmup)}
+	say := []string{
+		fmt.Sprintf("not compared: %.0f requests of the canary and %.0f of the baseline, of pods or shards younger than %s",
+			e.Young.Canary, e.Young.Baseline, p.Warmup),
+	}
 	for _, m := range p.Metrics {
 		d := e.Metrics[m.Name]
 		if d == nil || d.Young == nil || !d.Young.worse(p, m) {

@@ -95,7 +95,13 @@ func (r *Rule) check() error {
 	}
 	var errs []error
 	if !familyForm.MatchString(r.Family) {
-		errs = append(errs, fmt.Errorf("family is %q, which is not the name of a metric; use the exported name, without _bucket, _count and _sum", r.Family))
+		errs = append(
+			errs,
+			fmt.Errorf(
+				"family is %q, which is not the name of a metric; use the exported name, without _bucket, _count and _sum",
+				r.Family,
+			),
+		)
 	}
 	if r.Value == "" {
 		r.Value = allowed[0]

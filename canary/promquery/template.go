@@ -73,7 +73,9 @@ func Parse(name, text string) (Template, error) {
 func check(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return errors.New("it is missing; write an expression such as sum(requests_total{namespace={{namespace}}, revision={{revision}}})")
+		return errors.New(
+			"it is missing; write an expression such as sum(requests_total{namespace={{namespace}}, revision={{revision}}})",
+		)
 	case len(text) > mostText:
 		return fmt.Errorf("it has %d characters; at most %d are allowed", len(text), mostText)
 	}
@@ -83,7 +85,9 @@ func check(text string) error {
 		}
 	}
 	if quoted.MatchString(text) {
-		return errors.New("write placeholders without quotes, as in namespace={{namespace}}: they are filled in as quoted strings")
+		return errors.New(
+			"write placeholders without quotes, as in namespace={{namespace}}: they are filled in as quoted strings",
+		)
 	}
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(fill(text, sample))
 	if err != nil {
@@ -106,18 +110,26 @@ func checkParts(expr parser.Expr) error {
 		switch part := n.(type) {
 		case *parser.Call:
 			if slices.Contains(changing, part.Func.Name) {
-				wrong = fmt.Errorf("%s() is not allowed; return the counters themselves, as sum(…) does: the differences since the run began are taken for you", part.Func.Name)
+				wrong = fmt.Errorf(
+					"%s() is not allowed; return the counters themselves, as sum(…) does: the differences since the run began are taken for you",
+					part.Func.Name,
+				)
 			}
 		case *parser.VectorSelector:
 			if !equals(part, sample.Namespace) {
-				wrong = fmt.Errorf("the series %s are not limited to one namespace; add a label matcher such as namespace={{namespace}}", nameOf(part))
+				wrong = fmt.Errorf(
+					"the series %s are not limited to one namespace; add a label matcher such as namespace={{namespace}}",
+					nameOf(part),
+				)
 			}
 			ofRevision = ofRevision || equals(part, sample.Revision)
 		}
 		return nil
 	})
 	if wrong == nil && !ofRevision {
-		wrong = errors.New("nothing in it is limited to one Revision, so the canary and its baseline would be the same; add a label matcher such as revision={{revision}}")
+		wrong = errors.New(
+			"nothing in it is limited to one Revision, so the canary and its baseline would be the same; add a label matcher such as revision={{revision}}",
+		)
 	}
 	return wrong
 }
@@ -131,7 +143,10 @@ func nameOf(s *parser.VectorSelector) string {
 
 // equals reports whether a selector has a matcher that requires a value.
 func equals(s *parser.VectorSelector, value string) bool {
-	return slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool { return m.Type == labels.MatchEqual && m.Value == value })
+	return slices.ContainsFunc(
+		s.LabelMatchers,
+		func(m *labels.Matcher) bool { return m.Type == labels.MatchEqual && m.Value == value },
+	)
 }
 
 // Fill returns both expressions about one Revision.

@@ -41,9 +41,15 @@ func (c Clock) Service(a About) []Finding {
 	}
 	if !covered {
 		out = append(out, Finding{
-			Kind: "Service", Namespace: a.Service.Namespace, Name: a.Service.Name, State: Waiting,
-			What: "no source in its namespace sends its events",
-			Do:   fmt.Sprintf("Create a CDEventSource in namespace %s (kubectl explain cdeventsource.spec), unless a source of the operator covers it", a.Service.Namespace),
+			Kind:      "Service",
+			Namespace: a.Service.Namespace,
+			Name:      a.Service.Name,
+			State:     Waiting,
+			What:      "no source in its namespace sends its events",
+			Do: fmt.Sprintf(
+				"Create a CDEventSource in namespace %s (kubectl explain cdeventsource.spec), unless a source of the operator covers it",
+				a.Service.Namespace,
+			),
 		})
 	}
 	for i := range a.Gates {
@@ -75,7 +81,11 @@ func Ready(s *servingv1.Service) Finding {
 			f.State = Waiting
 		}
 		f.What = "it is not ready"
-		f.Do = fmt.Sprintf("Look at its newest Revision: kubectl describe revision %s -n %s", s.Status.LatestCreatedRevisionName, s.Namespace)
+		f.Do = fmt.Sprintf(
+			"Look at its newest Revision: kubectl describe revision %s -n %s",
+			s.Status.LatestCreatedRevisionName,
+			s.Namespace,
+		)
 		if s.Status.LatestCreatedRevisionName == "" {
 			f.Do = fmt.Sprintf("Look at the Service: kubectl describe ksvc %s -n %s", s.Name, s.Namespace)
 		}

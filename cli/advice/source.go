@@ -91,17 +91,30 @@ func (c Clock) forSource(s *v1alpha1.CDEventSource, condition *apis.Condition) s
 		return "Create the sink, or name another one: " + edit
 	case "SinkNotAddressable":
 		if ref := s.Spec.Sink.Ref; ref != nil && condition.Type == v1alpha1.SourceConditionSinkProvided {
-			return fmt.Sprintf("Find out why the sink is not ready: kubectl describe %s %s -n %s", resourceOf(ref.Kind, ref.APIVersion), ref.Name, s.Namespace)
+			return fmt.Sprintf(
+				"Find out why the sink is not ready: kubectl describe %s %s -n %s",
+				resourceOf(ref.Kind, ref.APIVersion),
+				ref.Name,
+				s.Namespace,
+			)
 		}
 		return "Find out why the sink is not ready"
 	case "SinkForbidden", "SinkKindNotInstalled":
 		return "Ask an operator to do what the message says, or name another sink: " + edit
 	case "SinkNotAllowed":
-		return fmt.Sprintf("Ask an operator to add the host to sink-hosts in ConfigMap config-cdevents of namespace %s, or name another sink: %s", c.System, edit)
+		return fmt.Sprintf(
+			"Ask an operator to add the host to sink-hosts in ConfigMap config-cdevents of namespace %s, or name another sink: %s",
+			c.System,
+			edit,
+		)
 	case "SinkFails":
 		return "Do what the message says about the sink; events wait, and follow by themselves"
 	case "Waiting":
-		return fmt.Sprintf("Ask an operator for the reason in the controller's log: kubectl logs -n %s deployment/controller | grep %s", c.System, s.Name)
+		return fmt.Sprintf(
+			"Ask an operator for the reason in the controller's log: kubectl logs -n %s deployment/controller | grep %s",
+			c.System,
+			s.Name,
+		)
 	case "LookupFailed", "SinkNotResolved":
 		return "Wait a moment; the controller tries again by itself"
 	case "TooManySources":

@@ -21,7 +21,12 @@ import (
 const completionTime = 3 * time.Second
 
 // names returns the words that begin like the one to complete. Failures complete nothing.
-func (e *env) names(c *cobra.Command, args []string, begin string, list func(context.Context, *reader.Reader, string) []string) ([]string, cobra.ShellCompDirective) {
+func (e *env) names(
+	c *cobra.Command,
+	args []string,
+	begin string,
+	list func(context.Context, *reader.Reader, string) []string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -141,16 +146,21 @@ func (e *env) completeFlags(root *cobra.Command) {
 	}
 	must(root.RegisterFlagCompletionFunc("namespace", namespaces))
 	must(root.RegisterFlagCompletionFunc("system-namespace", namespaces))
-	must(root.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var out []string
-		for name := range raw.Contexts {
-			out = append(out, name)
-		}
-		slices.Sort(out)
-		return out, cobra.ShellCompDirectiveNoFileComp
-	}))
+	must(
+		root.RegisterFlagCompletionFunc(
+			"context",
+			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
+				if err != nil {
+					return nil, cobra.ShellCompDirectiveNoFileComp
+				}
+				var out []string
+				for name := range raw.Contexts {
+					out = append(out, name)
+				}
+				slices.Sort(out)
+				return out, cobra.ShellCompDirectiveNoFileComp
+			},
+		),
+	)
 }

@@ -52,7 +52,9 @@ func (e *env) dashboard() *cobra.Command {
 			}
 			place = "#/" + url.PathEscape(namespace) + "/" + url.PathEscape(args[0])
 		}
-		server, err := page.New(c.Context(), page.Options{Reader: r, Namespace: namespace, Cluster: e.cluster(), Port: port, Now: e.Now})
+		server, err := page.New(c.Context(), page.Options{
+			Reader: r, Namespace: namespace, Cluster: e.cluster(), Port: port, Now: e.Now,
+		})
 		if err != nil {
 			return err
 		}

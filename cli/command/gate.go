@@ -18,9 +18,13 @@ func (e *env) gate() *cobra.Command {
 		ValidArgsFunction: e.completeGates,
 	}
 	o := addOutput(c, false)
-	c.RunE = e.answers(o, new(bool), func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
-		reports, err := e.reporter(r).GateRuns(ctx, namespace, args[0])
-		return answer{"GateReport", map[string]any{"gates": reports}, func() { e.showGates(reports) }}, err
-	})
+	c.RunE = e.answers(
+		o,
+		new(bool),
+		func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
+			reports, err := e.reporter(r).GateRuns(ctx, namespace, args[0])
+			return answer{"GateReport", map[string]any{"gates": reports}, func() { e.showGates(reports) }}, err
+		},
+	)
 	return c
 }

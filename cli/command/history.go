@@ -26,10 +26,14 @@ func (e *env) history() *cobra.Command {
 		ValidArgsFunction: e.completeSubjects,
 	}
 	o := addOutput(c, true)
-	c.RunE = e.answers(o, new(bool), func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
-		h, err := e.reporter(r).History(ctx, namespace, args[0])
-		return answer{"History", h, func() { e.showHistory(h, o.isWide()) }}, err
-	})
+	c.RunE = e.answers(
+		o,
+		new(bool),
+		func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
+			h, err := e.reporter(r).History(ctx, namespace, args[0])
+			return answer{"History", h, func() { e.showHistory(h, o.isWide()) }}, err
+		},
+	)
 	return c
 }
 
@@ -48,11 +52,24 @@ func (e *env) showHistory(h *report.History, wide bool) {
 				typ = ev.Type
 			}
 		}
-		t.Add(screen.Cell{Text: number, Style: screen.Dim}, screen.Text(e.stamp(ev.Time)), screen.Text(typ), screen.Text(ev.Text),
-			screen.Text(strings.Join(ev.AcknowledgedBy, ", ")), screen.Cell{Text: strings.Join(ev.PendingFor, ", "), Style: screen.Unsure})
+		t.Add(
+			screen.Cell{Text: number, Style: screen.Dim},
+			screen.Text(e.stamp(ev.Time)),
+			screen.Text(typ),
+			screen.Text(ev.Text),
+			screen.Text(
+				strings.Join(ev.AcknowledgedBy, ", "),
+			),
+			screen.Cell{Text: strings.Join(ev.PendingFor, ", "), Style: screen.Unsure},
+		)
 	}
 	if t.Empty() {
-		e.note("No event of %s %s/%s is known: it was there before the controller, and nothing has happened since", h.Kind, h.Namespace, h.Name)
+		e.note(
+			"No event of %s %s/%s is known: it was there before the controller, and nothing has happened since",
+			h.Kind,
+			h.Namespace,
+			h.Name,
+		)
 	} else {
 		e.Screen.Table(t)
 	}

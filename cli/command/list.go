@@ -73,8 +73,16 @@ func (e *env) serviceTable(f *report.Fleet, wide bool) *screen.Table {
 		if wide {
 			url = s.URL
 		}
-		t.Add(screen.Text(s.Namespace), screen.Text(s.Name), readiness(s.Ready, s.Reason), screen.Text(timeline.Split(s.Traffic)),
-			gateCell(s.Gates), e.pendingCell(s.Ledger), screen.Text(e.last(s.Ledger)), screen.Text(url))
+		t.Add(
+			screen.Text(s.Namespace),
+			screen.Text(s.Name),
+			readiness(s.Ready, s.Reason),
+			screen.Text(timeline.Split(s.Traffic)),
+			gateCell(s.Gates),
+			e.pendingCell(s.Ledger),
+			screen.Text(e.last(s.Ledger)),
+			screen.Text(url),
+		)
 	}
 	return t
 }
@@ -109,7 +117,13 @@ func (e *env) environmentTable(f *report.Fleet) *screen.Table {
 		Titles: []string{"NAMESPACE", "KIND", "ENVIRONMENT", "PENDING", "LAST EVENT"}, Least: []int{8, 0, 8, 12, 12},
 	}
 	for _, s := range f.Environments {
-		t.Add(screen.Text(s.Namespace), screen.Text(s.Kind), screen.Text(s.Name), e.pendingCell(s.Ledger), screen.Text(e.last(s.Ledger)))
+		t.Add(
+			screen.Text(s.Namespace),
+			screen.Text(s.Kind),
+			screen.Text(s.Name),
+			e.pendingCell(s.Ledger),
+			screen.Text(e.last(s.Ledger)),
+		)
 	}
 	return t
 }

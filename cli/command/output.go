@@ -76,7 +76,11 @@ type answer struct {
 }
 
 // answers returns what cobra runs for a command that reads once and prints. The namespace is empty if all is set.
-func (e *env) answers(o *output, all *bool, read func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error)) func(*cobra.Command, []string) error {
+func (e *env) answers(
+	o *output,
+	all *bool,
+	read func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error),
+) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		p, err := o.printer()
 		if err != nil {

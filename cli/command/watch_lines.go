@@ -48,7 +48,12 @@ func (w *watcher) entryChanged(c reader.Change) {
 	}
 	for _, source := range slices.Sorted(maps.Keys(after.Status.Acknowledged)) {
 		if upTo := after.Status.Acknowledged[source]; upTo > before.Status.Acknowledged[source] {
-			w.say(w.nowStamp(), object, screen.Cell{Text: "told", Style: screen.Dim}, fmt.Sprintf("%s has all up to event %d", w.names(source), upTo))
+			w.say(
+				w.nowStamp(),
+				object,
+				screen.Cell{Text: "told", Style: screen.Dim},
+				fmt.Sprintf("%s has all up to event %d", w.names(source), upTo),
+			)
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(after.Status.Dropped)) {
@@ -89,7 +94,11 @@ func (w *watcher) serviceChanged(c reader.Change) {
 	if split := report.Traffic(after); len(split) > 0 && !slices.Equal(split, report.Traffic(before)) {
 		w.say(w.nowStamp(), object, screen.Cell{Text: "traffic", Style: screen.Good}, "is now "+timeline.Split(split))
 	}
-	was, is := conditionOf(before.Status.GetCondition(apis.ConditionReady)), conditionOf(after.Status.GetCondition(apis.ConditionReady))
+	was, is := conditionOf(
+		before.Status.GetCondition(apis.ConditionReady),
+	), conditionOf(
+		after.Status.GetCondition(apis.ConditionReady),
+	)
 	if was != is {
 		w.say(w.nowStamp(), object, screen.Text("ready"), is)
 	}
@@ -117,7 +126,8 @@ func (w *watcher) gateChanged(c reader.Change) {
 	}
 	object := w.object(after.Namespace, after.Spec.Service)
 	name := "gate " + after.Name
-	if l, was := after.Status.Latest, before.Status.Latest; l != nil && (was == nil || was.ID != l.ID || was.Verdict != l.Verdict || was.Reasons != l.Reasons) {
+	if l, was := after.Status.Latest, before.Status.Latest; l != nil &&
+		(was == nil || was.ID != l.ID || was.Verdict != l.Verdict || was.Reasons != l.Reasons) {
 		text := fmt.Sprintf("%s: %s", l.Canary, l.Verdict)
 		if l.Reasons != "" {
 			text += " (" + l.Reasons + ")"

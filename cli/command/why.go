@@ -27,13 +27,17 @@ func (e *env) why() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Look at all namespaces")
 	o := addOutput(c, false)
-	c.RunE = e.answers(o, &everywhere, func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
-		if everywhere && len(args) > 0 {
-			return answer{}, fmt.Errorf("a name and --all-namespaces do not go together; use -n")
-		}
-		d, err := e.reporter(r).Diagnose(ctx, namespace, args)
-		return answer{"Diagnosis", d, func() { e.showDiagnosis(d, len(args) > 0) }}, err
-	})
+	c.RunE = e.answers(
+		o,
+		&everywhere,
+		func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
+			if everywhere && len(args) > 0 {
+				return answer{}, fmt.Errorf("a name and --all-namespaces do not go together; use -n")
+			}
+			d, err := e.reporter(r).Diagnose(ctx, namespace, args)
+			return answer{"Diagnosis", d, func() { e.showDiagnosis(d, len(args) > 0) }}, err
+		},
+	)
 	return c
 }
 
@@ -73,7 +77,9 @@ func qualified(f advice.Finding) string {
 
 // showFinding shows what is wrong, why, and what to do.
 func (e *env) showFinding(f advice.Finding, indent string) {
-	style := map[advice.State]screen.Style{advice.Broken: screen.Bad, advice.Waiting: screen.Unsure, advice.Lost: screen.Unsure, advice.Works: screen.Good}[f.State]
+	style := map[advice.State]screen.Style{
+		advice.Broken: screen.Bad, advice.Waiting: screen.Unsure, advice.Lost: screen.Unsure, advice.Works: screen.Good,
+	}[f.State]
 	e.Screen.Wrapped(screen.Cell{Text: fmt.Sprintf("%s%-10s ", indent, f.State), Style: style}, f.What)
 	switch {
 	case f.Message != "" && f.Reason != "":

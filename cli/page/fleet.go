@@ -77,7 +77,8 @@ func (s *Server) fleet(ctx context.Context, q url.Values) (*fleet, []string, err
 		add(&pending, waits)
 		out.Namespaces = out.Namespaces || one.Namespace != all.Services[0].Namespace
 		wanted := map[string]bool{"": true, "moving": x.Moving, "ailing": x.Ailing, "pending": waits}[q.Get("only")]
-		if !wanted || !strings.Contains(strings.ToLower(one.Namespace+"/"+one.Name), strings.ToLower(strings.TrimSpace(q.Get("q")))) {
+		if !wanted ||
+			!strings.Contains(strings.ToLower(one.Namespace+"/"+one.Name), strings.ToLower(strings.TrimSpace(q.Get("q")))) {
 			continue
 		}
 		if out.Matching++; len(out.Services) < show {
@@ -119,7 +120,8 @@ func news(f advice.Finding) bool {
 
 // moving reports whether a rollout is under way: a split, or a gate that judges.
 func moving(s report.Service) bool {
-	return len(s.Traffic) > 1 || slices.ContainsFunc(s.Gates, func(g report.Gate) bool { return g.Verdict == string(verdict.Running) })
+	return len(s.Traffic) > 1 ||
+		slices.ContainsFunc(s.Gates, func(g report.Gate) bool { return g.Verdict == string(verdict.Running) })
 }
 
 // ailing reports whether a Service is not ready, or has a gate that cannot judge, or a canary that should not have
@@ -127,6 +129,7 @@ func moving(s report.Service) bool {
 func ailing(s report.Service) bool {
 	return s.Ready == "False" || slices.ContainsFunc(s.Gates, func(g report.Gate) bool {
 		bad := slices.Contains([]string{string(verdict.Fail), string(verdict.Error), string(verdict.Inconclusive)}, g.Verdict)
-		return g.Ready == "False" || bad && slices.ContainsFunc(s.Traffic, func(t lifecycle.Share) bool { return t.Revision == g.Canary })
+		return g.Ready == "False" ||
+			bad && slices.ContainsFunc(s.Traffic, func(t lifecycle.Share) bool { return t.Revision == g.Canary })
 	})
 }

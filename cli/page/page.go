@@ -61,7 +61,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return nil, fmt.Errorf("making a secret for the address: %w", err)
 	}
-	s := &Server{Options: o, token: base64.RawURLEncoding.EncodeToString(secret), seen: newRecord(), readers: map[chan struct{}]bool{}}
+	s := &Server{
+		Options: o,
+		token:   base64.RawURLEncoding.EncodeToString(secret),
+		seen:    newRecord(),
+		readers: map[chan struct{}]bool{},
+	}
 	live, err := o.Reader.Live(ctx, o.Namespace, s.changed)
 	if err != nil {
 		return nil, err

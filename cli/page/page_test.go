@@ -344,8 +344,7 @@ func nextOf[T any](t *testing.T, from *bufio.Scanner) T {
 		}
 		return m.Data
 	}
-	t.Fatalf("the stream ended: %v", from.Err())
-	panic("not reached")
+	panic(fmt.Sprintf("the stream ended: %v", from.Err()))
 }
 
 // reading fails the test if anything but a read is sent.

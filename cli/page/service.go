@@ -54,7 +54,11 @@ type revision struct {
 
 func (s *Server) service(ctx context.Context, namespace, name string) (*service, []string, error) {
 	if s.Namespace != "" && namespace != s.Namespace {
-		return nil, nil, fmt.Errorf("this page shows namespace %s; to see others: kubectl cdevents dashboard -n %s", s.Namespace, namespace)
+		return nil, nil, fmt.Errorf(
+			"this page shows namespace %s; to see others: kubectl cdevents dashboard -n %s",
+			s.Namespace,
+			namespace,
+		)
 	}
 	r := s.reporter()
 	h, err := r.History(ctx, namespace, name)
@@ -114,8 +118,16 @@ func (s *Server) others(h *report.History, of *service) []timeline.Moment {
 		for _, name := range slices.Sorted(maps.Keys(r.Run.Split)) {
 			split = append(split, lifecycle.Share{Revision: name, Percent: r.Run.Split[name]})
 		}
-		began := timeline.Moment{Time: r.Run.StartTime.Time, Name: "gate began", Text: fmt.Sprintf("gate %s began to judge %s", r.Name, r.Run.Canary.Name), Split: lifecycle.Split(split)}
-		if i := slices.IndexFunc(out, func(m timeline.Moment) bool { return m.Text == began.Text && m.Time.Equal(began.Time) }); i >= 0 {
+		began := timeline.Moment{
+			Time:  r.Run.StartTime.Time,
+			Name:  "gate began",
+			Text:  fmt.Sprintf("gate %s began to judge %s", r.Name, r.Run.Canary.Name),
+			Split: lifecycle.Split(split),
+		}
+		if i := slices.IndexFunc(
+			out,
+			func(m timeline.Moment) bool { return m.Text == began.Text && m.Time.Equal(began.Time) },
+		); i >= 0 {
 			out[i] = began
 			continue
 		}

@@ -50,7 +50,12 @@ func explain(err error, verb string, of schema.GroupVersionResource, namespace s
 		return &Error{Kind: ErrNotInstalled, Message: notInstalled(of), cause: err}
 	case apierrors.IsForbidden(err):
 		missing := verb + " " + of.GroupResource().String() + where(namespace)
-		return &Error{Kind: ErrForbidden, Message: "you may not " + missing + "; " + remedy(of, namespace), Missing: missing, cause: err}
+		return &Error{
+			Kind:    ErrForbidden,
+			Message: "you may not " + missing + "; " + remedy(of, namespace),
+			Missing: missing,
+			cause:   err,
+		}
 	}
 	return fmt.Errorf("reading %s%s: %w", of.GroupResource(), where(namespace), err)
 }
@@ -58,7 +63,11 @@ func explain(err error, verb string, of schema.GroupVersionResource, namespace s
 // explainOne does the same for a request for one object.
 func explainOne(err error, of schema.GroupVersionResource, kind, namespace, name string) error {
 	if known(err) {
-		return &Error{Kind: ErrNotFound, Message: fmt.Sprintf("there is no %s %q in namespace %s", kind, name, namespace), cause: err}
+		return &Error{
+			Kind:    ErrNotFound,
+			Message: fmt.Sprintf("there is no %s %q in namespace %s", kind, name, namespace),
+			cause:   err,
+		}
 	}
 	return explain(err, "get", of, namespace)
 }
@@ -72,7 +81,10 @@ func known(err error) bool {
 func notInstalled(of schema.GroupVersionResource) string {
 	switch of.Group {
 	case v1alpha1.GroupName:
-		return fmt.Sprintf("knative-cdevents is not installed in this cluster: its API server does not serve %s; ask an operator to install it, or choose another cluster with --context", of.GroupResource())
+		return fmt.Sprintf(
+			"knative-cdevents is not installed in this cluster: its API server does not serve %s; ask an operator to install it, or choose another cluster with --context",
+			of.GroupResource(),
+		)
 	case services.Group:
 		return "Knative Serving is not installed in this cluster: its API server does not serve " + of.GroupResource().String()
 	}

@@ -229,7 +229,12 @@ func (l *Live) Services(ctx context.Context, namespace string) ([]servingv1.Serv
 }
 
 // read is for what is not watched.
-func read[T any](ctx context.Context, namespace string, err error, from func(context.Context, string) ([]T, error)) ([]T, error) {
+func read[T any](
+	ctx context.Context,
+	namespace string,
+	err error,
+	from func(context.Context, string) ([]T, error),
+) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +252,13 @@ func (l *Live) Service(ctx context.Context, namespace, name string) (*servingv1.
 	}
 	found := one[servingv1.Service](from, namespace+"/"+name)
 	if len(found) == 0 {
-		return nil, explainOne(apierrors.NewNotFound(services.GroupResource(), name), services, "Knative Service", namespace, name)
+		return nil, explainOne(
+			apierrors.NewNotFound(services.GroupResource(), name),
+			services,
+			"Knative Service",
+			namespace,
+			name,
+		)
 	}
 	return &found[0], nil
 }

@@ -30,33 +30,50 @@ type Feed struct {
 
 // LedgerFeed watches the CDEventSubjects.
 func (r *Reader) LedgerFeed() *Feed {
-	return &Feed{client.NewSubjectInformer(r.Events, r.System, 0, nil), v1alpha1.SubjectResource, r.System, func(ctx context.Context) error {
-		_, err := r.Events.CDEventSubjects(r.System).List(ctx, metav1.ListOptions{Limit: 1})
-		return explain(err, "list", v1alpha1.SubjectResource, r.System)
-	}}
+	return &Feed{
+		client.NewSubjectInformer(r.Events, r.System, 0, nil),
+		v1alpha1.SubjectResource,
+		r.System,
+		func(ctx context.Context) error {
+			_, err := r.Events.CDEventSubjects(r.System).List(ctx, metav1.ListOptions{Limit: 1})
+			return explain(err, "list", v1alpha1.SubjectResource, r.System)
+		},
+	}
 }
 
 // SourceFeed watches the CDEventSources of a namespace, or of all.
 func (r *Reader) SourceFeed(namespace string) *Feed {
-	return &Feed{client.NewSourceInformer(r.Events, namespace, 0, nil), v1alpha1.SourceResource, namespace, func(ctx context.Context) error {
-		_, err := r.Events.CDEventSources(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		return explain(err, "list", v1alpha1.SourceResource, namespace)
-	}}
+	return &Feed{
+		client.NewSourceInformer(r.Events, namespace, 0, nil),
+		v1alpha1.SourceResource,
+		namespace,
+		func(ctx context.Context) error {
+			_, err := r.Events.CDEventSources(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+			return explain(err, "list", v1alpha1.SourceResource, namespace)
+		},
+	}
 }
 
 // GateFeed watches the CanaryGates of a namespace, or of all.
 func (r *Reader) GateFeed(namespace string) *Feed {
-	return &Feed{client.NewGateInformer(r.Events, namespace, 0, nil), v1alpha1.GateResource, namespace, func(ctx context.Context) error {
-		_, err := r.Events.CanaryGates(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		return explain(err, "list", v1alpha1.GateResource, namespace)
-	}}
+	return &Feed{
+		client.NewGateInformer(r.Events, namespace, 0, nil),
+		v1alpha1.GateResource,
+		namespace,
+		func(ctx context.Context) error {
+			_, err := r.Events.CanaryGates(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+			return explain(err, "list", v1alpha1.GateResource, namespace)
+		},
+	}
 }
 
 // ServiceFeed watches the Knative Services of a namespace, or of all.
 func (r *Reader) ServiceFeed(namespace string) *Feed {
 	api := r.Serving.ServingV1().Services(namespace)
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return api.List(ctx, o)
+		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return api.Watch(ctx, o)
 		},

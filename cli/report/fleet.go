@@ -154,14 +154,22 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	slices.SortFunc(out.Environments, func(a, b Environment) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+		return cmp.Or(
+			strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Kind, b.Kind),
+			strings.Compare(a.Name, b.Name),
+		)
 	})
 	return out, nil
 }
 
 // SourceNames returns how to call each source. The operator's sources, in the controller's namespace, get events
 // of other namespaces too; a user may not be allowed to read them.
-func (r *Reporter) SourceNames(ctx context.Context, namespace string, sources []v1alpha1.CDEventSource) func(types.UID) string {
+func (r *Reporter) SourceNames(
+	ctx context.Context,
+	namespace string,
+	sources []v1alpha1.CDEventSource,
+) func(types.UID) string {
 	names := map[types.UID]string{}
 	add := func(all []v1alpha1.CDEventSource) {
 		for _, s := range all {
@@ -241,7 +249,12 @@ func gateOf(g *v1alpha1.CanaryGate) Gate {
 
 func sourceOf(s *v1alpha1.CDEventSource) Source {
 	out := Source{
-		Namespace: s.Namespace, Name: s.Name, Sink: text.WithoutCredentials(s.Status.SinkURI.String()), Ready: "Unknown", Delivering: "Unknown", Pending: s.Status.Pending,
+		Namespace:  s.Namespace,
+		Name:       s.Name,
+		Sink:       text.WithoutCredentials(s.Status.SinkURI.String()),
+		Ready:      "Unknown",
+		Delivering: "Unknown",
+		Pending:    s.Status.Pending,
 	}
 	if c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering); c != nil {
 		if out.Delivering = string(c.Status); !c.IsTrue() {

@@ -51,7 +51,11 @@ func (r *Reporter) GateRuns(ctx context.Context, namespace, name string) ([]*Gat
 			return nil, err
 		}
 		return nil, &reader.Error{Kind: reader.ErrNotFound, Message: fmt.Sprintf(
-			"Service %q in namespace %s has no gate; create a CanaryGate with spec.service: %s (kubectl explain canarygate.spec)", name, namespace, name)}
+			"Service %q in namespace %s has no gate; create a CanaryGate with spec.service: %s (kubectl explain canarygate.spec)",
+			name,
+			namespace,
+			name,
+		)}
 	}
 	var out []*GateReport
 	for _, g := range of {
@@ -66,17 +70,31 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 	if err != nil {
 		judged = nil
 	}
-	out := &GateReport{Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(), Finding: r.Clock.Gate(g, judged)}
+	out := &GateReport{
+		Namespace: g.Namespace,
+		Name:      g.Name,
+		Service:   g.Spec.Service,
+		Run:       g.Status.Run.Public(),
+		Finding:   r.Clock.Gate(g, judged),
+	}
 	out.Spec = *g.Spec.DeepCopy()
 	out.Spec.SetDefaults(ctx)
 	if latest := g.Status.Latest; latest != nil && latest.CustomRun != "" {
 		run, err := r.CustomRun(ctx, g.Namespace, latest.CustomRun)
 		switch {
 		case err != nil:
-			out.Notes = append(out.Notes, fmt.Sprintf("the newest run belongs to CustomRun %s, and its numbers are not shown: %v", latest.CustomRun, err))
+			out.Notes = append(
+				out.Notes,
+				fmt.Sprintf("the newest run belongs to CustomRun %s, and its numbers are not shown: %v", latest.CustomRun, err),
+			)
 			out.Run = &v1alpha1.GateRun{
-				ID: latest.ID, Gate: g.Name, Service: v1alpha1.GateObject{Name: g.Spec.Service}, Canary: v1alpha1.GateObject{Name: latest.Canary},
-				StartTime: latest.StartTime, Verdict: latest.Verdict, Message: latest.Message,
+				ID:        latest.ID,
+				Gate:      g.Name,
+				Service:   v1alpha1.GateObject{Name: g.Spec.Service},
+				Canary:    v1alpha1.GateObject{Name: latest.Canary},
+				StartTime: latest.StartTime,
+				Verdict:   latest.Verdict,
+				Message:   latest.Message,
 			}
 		case run != nil:
 			out.Run, out.CustomRun = run, latest.CustomRun

@@ -85,7 +85,10 @@ func (r *Reporter) History(ctx context.Context, namespace, name string) (*Histor
 	case err != nil:
 		return nil, err
 	case entry == nil:
-		h.Notes = append(h.Notes, "the controller has not seen this Service; check that it runs: kubectl get pods -n "+r.Clock.System)
+		h.Notes = append(
+			h.Notes,
+			"the controller has not seen this Service; check that it runs: kubectl get pods -n "+r.Clock.System,
+		)
 	default:
 		if err := r.read(ctx, h, entry); err != nil {
 			return nil, err
@@ -110,14 +113,21 @@ func (r *Reporter) environmentHistory(ctx context.Context, namespace, kind, name
 		}
 	}
 	if best == nil {
-		return nil, &reader.Error{Kind: reader.ErrNotFound, Message: fmt.Sprintf("the ledger has no %s %q, neither in namespace %s nor without one", kind, name, namespace)}
+		return nil, &reader.Error{
+			Kind:    reader.ErrNotFound,
+			Message: fmt.Sprintf("the ledger has no %s %q, neither in namespace %s nor without one", kind, name, namespace),
+		}
 	}
 	h := &History{Kind: best.Spec.Kind, Namespace: best.Spec.Namespace, Name: best.Spec.Name, Events: []Event{}}
 	return h, r.read(ctx, h, best)
 }
 
 // find returns the newest entry that matches, or nil.
-func (r *Reporter) find(ctx context.Context, namespace string, matches func(*v1alpha1.CDEventSubject) bool) (*v1alpha1.CDEventSubject, error) {
+func (r *Reporter) find(
+	ctx context.Context,
+	namespace string,
+	matches func(*v1alpha1.CDEventSubject) bool,
+) (*v1alpha1.CDEventSubject, error) {
 	entries, err := r.Ledger(ctx, namespace)
 	if err != nil {
 		return nil, err
@@ -143,7 +153,10 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	}
 	names := r.SourceNames(ctx, h.Namespace, sources)
 	for _, ev := range t.Events {
-		h.Events = append(h.Events, Event{Event: ev, AcknowledgedBy: All(ev.AcknowledgedBy, names), PendingFor: All(ev.PendingFor, names)})
+		h.Events = append(
+			h.Events,
+			Event{Event: ev, AcknowledgedBy: All(ev.AcknowledgedBy, names), PendingFor: All(ev.PendingFor, names)},
+		)
 	}
 	h.Transitions, h.Dropped, h.Timeline = t.Sequence, t.Dropped, t
 	for source, upTo := range t.Acknowledged {
@@ -151,7 +164,14 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	}
 	slices.SortFunc(h.Sources, func(a, b SourceProgress) int { return strings.Compare(a.Source, b.Source) })
 	if n := int64(len(t.Events)); n < t.Sequence {
-		h.Notes = append(h.Notes, fmt.Sprintf("%d of %d events: the ledger keeps the last 20, those that are pending, and those that later ones refer to", n, t.Sequence))
+		h.Notes = append(
+			h.Notes,
+			fmt.Sprintf(
+				"%d of %d events: the ledger keeps the last 20, those that are pending, and those that later ones refer to",
+				n,
+				t.Sequence,
+			),
+		)
 	}
 	return nil
 }
@@ -202,7 +222,13 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 		h.Events = append(h.Events, Event{Event: timeline.Event{
 			Time: run.StartTime.Time, Text: fmt.Sprintf("gate %s began to judge %s", g.Name, run.Canary.Name),
 		}})
-		text := fmt.Sprintf("gate %s judged %s: %s (%s)", g.Name, run.Canary.Name, run.Verdict, strings.Join(run.Reasons, ", "))
+		text := fmt.Sprintf(
+			"gate %s judged %s: %s (%s)",
+			g.Name,
+			run.Canary.Name,
+			run.Verdict,
+			strings.Join(run.Reasons, ", "),
+		)
 		known := func(ev Event) bool {
 			return ev.Sequence > 0 && ev.Text == text && !ev.Time.Before(run.CompletionTime.Time)
 		}

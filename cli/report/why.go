@@ -31,7 +31,10 @@ type objects struct {
 
 // judged returns the Service of a gate; nil if it is not there, or may not be read.
 func (o objects) judged(g *v1alpha1.CanaryGate) *servingv1.Service {
-	i := slices.IndexFunc(o.services, func(s servingv1.Service) bool { return s.Namespace == g.Namespace && s.Name == g.Spec.Service })
+	i := slices.IndexFunc(
+		o.services,
+		func(s servingv1.Service) bool { return s.Namespace == g.Namespace && s.Name == g.Spec.Service },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -49,7 +52,8 @@ func (r *Reporter) Diagnose(ctx context.Context, namespace string, names []strin
 	for i, what := range []string{"sources", "gates", "Services"} {
 		switch {
 		case errs[i] == nil:
-		case i < 2 && errors.Is(errs[i], reader.ErrNotInstalled), !errors.Is(errs[i], reader.ErrForbidden) && !errors.Is(errs[i], reader.ErrNotInstalled):
+		case i < 2 && errors.Is(errs[i], reader.ErrNotInstalled),
+			!errors.Is(errs[i], reader.ErrForbidden) && !errors.Is(errs[i], reader.ErrNotInstalled):
 			return nil, errs[i]
 		default:
 			d.Notes = append(d.Notes, what+" are not looked at: "+errs[i].Error())
@@ -166,7 +170,12 @@ var (
 )
 
 // service looks at a Service with its sources, its gates and its entry in the ledger.
-func (r *Reporter) service(ctx context.Context, s *servingv1.Service, o objects, d *Diagnosis) ([]advice.Finding, error) {
+func (r *Reporter) service(
+	ctx context.Context,
+	s *servingv1.Service,
+	o objects,
+	d *Diagnosis,
+) ([]advice.Finding, error) {
 	about := advice.About{Service: s, Sources: o.sources}
 	for _, g := range o.gates {
 		if g.Spec.Service == s.Name {

@@ -25,8 +25,17 @@ type Moment struct {
 
 // still lists the events that do not change the split.
 var still = []lifecycle.Type{
-	lifecycle.Created, lifecycle.RevisionReady, lifecycle.Published, lifecycle.Judged, lifecycle.IncidentDetected, lifecycle.IncidentResolved,
-	lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRebalanced, lifecycle.ClusterRemoved,
+	lifecycle.Created,
+	lifecycle.RevisionReady,
+	lifecycle.Published,
+	lifecycle.Judged,
+	lifecycle.IncidentDetected,
+	lifecycle.IncidentResolved,
+	lifecycle.ClusterFormed,
+	lifecycle.ClusterSettled,
+	lifecycle.ClusterUnsettled,
+	lifecycle.ClusterRebalanced,
+	lifecycle.ClusterRemoved,
 }
 
 // Moment returns the event as a point of a time line.

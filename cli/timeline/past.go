@@ -21,7 +21,10 @@ func transition(p v1alpha1.PastTransition) lifecycle.Transition {
 	case t.Type == lifecycle.Published:
 		t.URLs = p.Names
 	case p.Incident != "":
-		t.Incident = &lifecycle.IncidentDetails{Kind: lifecycle.Incident(p.Incident), Trouble: lifecycle.Trouble{Reason: p.Reason}}
+		t.Incident = &lifecycle.IncidentDetails{
+			Kind:    lifecycle.Incident(p.Incident),
+			Trouble: lifecycle.Trouble{Reason: p.Reason},
+		}
 	case p.Verdict != "":
 		t.Verdict = &lifecycle.Verdict{Gate: p.Gate, Canary: p.Revision, Verdict: verdict.Verdict(p.Verdict)}
 		if p.Reason != "" {

@@ -68,7 +68,8 @@ func (l *Lookup) ask(c *claimed) {
 			return
 		}
 		// The holder keeps its grains until all others have agreed.
-		if rest := slices.DeleteFunc(slices.Clone(open), func(a string) bool { return c.move && a == c.holder }); len(rest) > 0 {
+		rest := slices.DeleteFunc(slices.Clone(open), func(a string) bool { return c.move && a == c.holder })
+		if len(rest) > 0 {
 			open = rest
 		}
 		answers := l.askAll(c, open)

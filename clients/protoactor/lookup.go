@@ -64,7 +64,8 @@ func New(s Settings) (*Lookup, error) {
 		return nil, err
 	}
 	l := &Lookup{
-		settings: s, drained: make(chan struct{}), placed: map[string]placed{}, holders: map[shardID]string{}, handed: map[shardID]map[string]*actor.PID{}, silent: map[string]bool{},
+		settings: s, drained: make(chan struct{}), placed: map[string]placed{}, holders: map[shardID]string{},
+		handed: map[shardID]map[string]*actor.PID{}, silent: map[string]bool{},
 	}
 	l.running, l.stop = context.WithCancel(context.Background())
 	l.poller = &poller{settings: s, known: known{settled: s.Disabled}}
@@ -118,7 +119,8 @@ func (l *Lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 	s := shardID{id.GetKind(), l.settings.ShardOf(id.GetIdentity(), l.settings.Shards)}
 	address, version := l.holder(s), int64(0)
 	deadline := time.Now().Add(max(l.settings.Patience, time.Millisecond))
-	for pause := time.Millisecond; time.Now().Before(deadline) && l.running.Err() == nil; pause = min(2*pause, 50*time.Millisecond) {
+	const longest = 50 * time.Millisecond
+	for pause := time.Millisecond; time.Now().Before(deadline) && l.running.Err() == nil; pause = min(2*pause, longest) {
 		if address == "" {
 			address, version = l.target(s)
 		}
@@ -126,7 +128,8 @@ func (l *Lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 			sleep(l.running, pause)
 			continue
 		}
-		got, err := call(l.system(), address, request{Activate: &activate{s, id.GetIdentity(), version}}, min(time.Until(deadline), askWithin))
+		got, err := call(l.system(), address, request{Activate: &activate{s, id.GetIdentity(), version}},
+			min(time.Until(deadline), askWithin))
 		switch {
 		case err != nil:
 			l.log().Debug("placement: no grain", "identity", id.AsKey(), "error", err)

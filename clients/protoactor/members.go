@@ -113,7 +113,9 @@ func (m *members) able(kind string) (addresses []string, changes int) {
 func (m *members) has(address string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.ContainsFunc(m.now, func(one *cluster.Member) bool { return one.Address() == address && !m.leaving[one.GetId()] })
+	return slices.ContainsFunc(m.now, func(one *cluster.Member) bool {
+		return one.Address() == address && !m.leaving[one.GetId()]
+	})
 }
 
 // others returns the addresses of the members that may hold shards, without this one. It returns false if this member

@@ -82,7 +82,9 @@ func (e *emitting) journal(ctx context.Context) {
 		for _, uid := range sources {
 			e.delivery.ReportProblem(uid, fmt.Sprintf(
 				"an event about %s was not sent: the sources that receive it need more room than the journal has; those of the controller's "+
-					"namespace come first, then the oldest", key))
+					"namespace come first, then the oldest",
+				key,
+			))
 		}
 	})
 	e.ledger.OnRefused(func(_ ledger.Key, source types.UID, why ledger.Refusal) {

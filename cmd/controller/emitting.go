@@ -85,8 +85,14 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 	e.informers(ctx)
 	e.deliver(sending)
 	e.statuses = source.NewController(ctx, source.Options{
-		Client: p.clientset, Sources: e.sources, Deliveries: e.delivery, Credentials: e.keeper, Schemes: schemes, Hosts: e.settings.SinkHosts,
-		Cluster: e.settings.ClusterURI, Leads: p.registry.IsLeaderFor,
+		Client:      p.clientset,
+		Sources:     e.sources,
+		Deliveries:  e.delivery,
+		Credentials: e.keeper,
+		Schemes:     schemes,
+		Hosts:       e.settings.SinkHosts,
+		Cluster:     e.settings.ClusterURI,
+		Leads:       p.registry.IsLeaderFor,
 	})
 	return e
 }

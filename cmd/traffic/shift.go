@@ -45,8 +45,15 @@ func shift(ctx context.Context, api client.ServingV1Interface, r request, result
 			return err
 		}
 		if p.targets != nil {
-			service, err = api.Services(r.namespace).Patch(ctx, r.service, types.MergePatchType, patch(service.ResourceVersion, p.targets),
-				metav1.PatchOptions{FieldManager: "knative-traffic"})
+			service, err = api.Services(
+				r.namespace,
+			).Patch(
+				ctx,
+				r.service,
+				types.MergePatchType,
+				patch(service.ResourceVersion, p.targets),
+				metav1.PatchOptions{FieldManager: "knative-traffic"},
+			)
 			if apierrors.IsConflict(err) && ctx.Err() == nil {
 				continue
 			}
@@ -101,7 +108,11 @@ func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan)
 		}
 	}
 	if r.percent > 0 && !r.older && generation[r.canary] < generation[p.baseline] {
-		return fmt.Errorf("%s is older than %s, so this is not a rollout; to do it anyway, set allow-older to true", r.canary, p.baseline)
+		return fmt.Errorf(
+			"%s is older than %s, so this is not a rollout; to do it anyway, set allow-older to true",
+			r.canary,
+			p.baseline,
+		)
 	}
 	return nil
 }
@@ -110,14 +121,31 @@ func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan)
 // a rollback goes to the baseline in any state, because there is nothing better.
 func (r request) own(revision *servingv1.Revision) (int64, error) {
 	if of := revision.Labels[serving.ServiceLabelKey]; of != r.service {
-		return 0, fmt.Errorf("revision %s/%s does not belong to Service %s, but to %q", r.namespace, revision.Name, r.service, of)
+		return 0, fmt.Errorf(
+			"revision %s/%s does not belong to Service %s, but to %q",
+			r.namespace,
+			revision.Name,
+			r.service,
+			of,
+		)
 	}
 	if revision.Name == r.canary && !revision.IsReady() {
-		return 0, fmt.Errorf("revision %s/%s is not Ready: %s", r.namespace, revision.Name, because(revision.Status.GetCondition(servingv1.RevisionConditionReady)))
+		return 0, fmt.Errorf(
+			"revision %s/%s is not Ready: %s",
+			r.namespace,
+			revision.Name,
+			because(revision.Status.GetCondition(servingv1.RevisionConditionReady)),
+		)
 	}
 	n, err := strconv.ParseInt(revision.Labels[serving.ConfigurationGenerationLabelKey], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("revision %s/%s has no number in label %s: %w", r.namespace, revision.Name, serving.ConfigurationGenerationLabelKey, err)
+		return 0, fmt.Errorf(
+			"revision %s/%s has no number in label %s: %w",
+			r.namespace,
+			revision.Name,
+			serving.ConfigurationGenerationLabelKey,
+			err,
+		)
 	}
 	return n, nil
 }
@@ -138,20 +166,40 @@ func (r request) inForce(ctx context.Context, api client.ServingV1Interface, gen
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the traffic of Service %s/%s was set to %s, but is not in effect after %s: %w", r.namespace, r.service, want, r.timeout, last)
+			return fmt.Errorf(
+				"the traffic of Service %s/%s was set to %s, but is not in effect after %s: %w",
+				r.namespace,
+				r.service,
+				want,
+				r.timeout,
+				last,
+			)
 		case <-time.After(every):
 		}
 	}
 }
 
 // look returns why the split is not in effect yet, or an error if it never will be.
-func (r request) look(ctx context.Context, api client.ServingV1Interface, generation int64, want shares) (why, err error) {
+func (r request) look(
+	ctx context.Context,
+	api client.ServingV1Interface,
+	generation int64,
+	want shares,
+) (why, err error) {
 	service, err := api.Services(r.namespace).Get(ctx, r.service, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading the Service: %w", err), nil
 	}
-	if got, err := pinned(service.Spec.Traffic); service.Generation > generation && (err != nil || !maps.Equal(got, want)) {
-		return nil, fmt.Errorf("the traffic of Service %s/%s was %s, but someone else has changed it since", r.namespace, r.service, want)
+	if got, err := pinned(
+		service.Spec.Traffic,
+	); service.Generation > generation &&
+		(err != nil || !maps.Equal(got, want)) {
+		return nil, fmt.Errorf(
+			"the traffic of Service %s/%s was %s, but someone else has changed it since",
+			r.namespace,
+			r.service,
+			want,
+		)
 	}
 	if service.Status.ObservedGeneration < service.Generation {
 		return errors.New("serving has not processed the Service yet"), nil
@@ -167,7 +215,9 @@ func (r request) look(ctx context.Context, api client.ServingV1Interface, genera
 		return fmt.Errorf("the Route has %s", got), nil
 	}
 	// Not Ready: a tag's certificate may take long, and does not keep the traffic from its way.
-	for _, kind := range []apis.ConditionType{servingv1.RouteConditionAllTrafficAssigned, servingv1.RouteConditionIngressReady} {
+	for _, kind := range []apis.ConditionType{
+		servingv1.RouteConditionAllTrafficAssigned, servingv1.RouteConditionIngressReady,
+	} {
 		if c := route.Status.GetCondition(kind); !c.IsTrue() {
 			return fmt.Errorf("the Route's condition %s is not True: %s", kind, because(c)), nil
 		}

@@ -87,13 +87,23 @@ func (r request) plan(targets []servingv1.TrafficTarget) (plan, error) {
 	case r.percent == 0 && now[r.canary] == 0:
 		return p, nil // nothing to roll back, whichever Revisions have the traffic
 	case !r.allows(now[r.canary]):
-		return plan{}, fmt.Errorf("the traffic is %s: %s has %d %%, but this change is only allowed if it has one of %d: someone else has changed the traffic",
-			now, r.canary, now[r.canary], r.from)
+		return plan{}, fmt.Errorf(
+			"the traffic is %s: %s has %d %%, but this change is only allowed if it has one of %d: someone else has changed the traffic",
+			now,
+			r.canary,
+			now[r.canary],
+			r.from,
+		)
 	}
 	for revision := range now {
 		if revision != r.canary && revision != p.baseline {
-			return plan{}, fmt.Errorf("the traffic is %s: %s is neither the canary %s nor the baseline %s, so another rollout may be in progress",
-				now, revision, r.canary, p.baseline)
+			return plan{}, fmt.Errorf(
+				"the traffic is %s: %s is neither the canary %s nor the baseline %s, so another rollout may be in progress",
+				now,
+				revision,
+				r.canary,
+				p.baseline,
+			)
 		}
 	}
 	p.want, p.targets = wanted, retarget(targets, wanted)
@@ -105,7 +115,10 @@ func (r request) holder(now shares) (string, error) {
 	for revision, percent := range now {
 		switch {
 		case percent != 100:
-			return "", fmt.Errorf("the traffic is %s: no Revision has all of it, so another rollout is in progress; wait for it, or specify the baseline", now)
+			return "", fmt.Errorf(
+				"the traffic is %s: no Revision has all of it, so another rollout is in progress; wait for it, or specify the baseline",
+				now,
+			)
 		case revision == r.canary:
 			return "", fmt.Errorf("the canary %s has all traffic already: there is nothing to compare it with", r.canary)
 		default:

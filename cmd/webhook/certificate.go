@@ -32,8 +32,14 @@ func certificate(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 
 // watchExpiry registers the gauge of the certificate's end.
 func watchExpiry(ends func() time.Time) error {
-	_, err := otel.Meter("knative-cdevents.dev/webhook").Int64ObservableGauge("cdevents_webhook_certificate_expiration_timestamp", metric.WithUnit("s"),
-		metric.WithDescription("When the webhook's certificate expires, in seconds since 1970; 0 if there is none that can be read. It is renewed a day before."),
+	_, err := otel.Meter(
+		"knative-cdevents.dev/webhook",
+	).Int64ObservableGauge(
+		"cdevents_webhook_certificate_expiration_timestamp",
+		metric.WithUnit("s"),
+		metric.WithDescription(
+			"When the webhook's certificate expires, in seconds since 1970; 0 if there is none that can be read. It is renewed a day before.",
+		),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			var at int64
 			if t := ends(); !t.IsZero() {
@@ -41,7 +47,8 @@ func watchExpiry(ends func() time.Time) error {
 			}
 			o.Observe(at)
 			return nil
-		}))
+		}),
+	)
 	if err != nil {
 		return fmt.Errorf("making the gauge of the certificate's end: %w", err)
 	}

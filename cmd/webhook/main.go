@@ -64,8 +64,12 @@ func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logging.FromContext(ctx).Fatalw("The webhook cannot start: making a client for metadata", "error", err)
 	}
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
-		v1alpha1.SourceKind: &admitted{system: system.Namespace(), full: countSources(client), budget: source.NewBudget(system.Namespace())},
-		v1alpha1.GateKind:   &admittedGate{},
+		v1alpha1.SourceKind: &admitted{
+			system: system.Namespace(),
+			full:   countSources(client),
+			budget: source.NewBudget(system.Namespace()),
+		},
+		v1alpha1.GateKind: &admittedGate{},
 	}
 	// Unknown fields are left to the API server: it prunes or rejects them, as the
 	// client asks.
@@ -94,8 +98,15 @@ func elections(c *corev1.ConfigMap) (*leaderelection.Config, error) {
 	}
 	retry := time.Duration(electors.JitterFactor * float64(e.RetryPeriod))
 	if e.RetryPeriod <= 0 || e.RenewDeadline <= retry || e.LeaseDuration <= e.RenewDeadline {
-		return nil, fmt.Errorf("ConfigMap %s/%s: lease-duration (%s) must be longer than renew-deadline (%s), and that longer than %g times retry-period (%s)",
-			c.Namespace, c.Name, e.LeaseDuration, e.RenewDeadline, electors.JitterFactor, e.RetryPeriod)
+		return nil, fmt.Errorf(
+			"ConfigMap %s/%s: lease-duration (%s) must be longer than renew-deadline (%s), and that longer than %g times retry-period (%s)",
+			c.Namespace,
+			c.Name,
+			e.LeaseDuration,
+			e.RenewDeadline,
+			electors.JitterFactor,
+			e.RetryPeriod,
+		)
 	}
 	return e, nil
 }

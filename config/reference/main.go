@@ -71,7 +71,14 @@ A **duration** is written as in Go (` + "`1m30s`" + `) or in ISO 8601 (` + "`PT1
 func describe(out *bytes.Buffer, crd *apiextensionsv1.CustomResourceDefinition) {
 	for _, v := range crd.Spec.Versions {
 		names := crd.Spec.Names
-		fmt.Fprintf(out, "\n## %s\n\n`%s/%s`, %s", names.Kind, crd.Spec.Group, v.Name, strings.ToLower(string(crd.Spec.Scope)))
+		fmt.Fprintf(
+			out,
+			"\n## %s\n\n`%s/%s`, %s",
+			names.Kind,
+			crd.Spec.Group,
+			v.Name,
+			strings.ToLower(string(crd.Spec.Scope)),
+		)
 		if len(names.ShortNames) > 0 {
 			fmt.Fprintf(out, ", short name `%s`", strings.Join(names.ShortNames, "`, `"))
 		}

@@ -30,7 +30,15 @@ func panel(p dashboards.Panel, id uint32) cog.Builder[dashboard.Panel] {
 func refID(i int) string { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1] }
 
 func query(q dashboards.Query, i int) *prometheus.DataqueryBuilder {
-	b := prometheus.NewDataqueryBuilder().RefId(refID(i)).Datasource(prometheusSource()).Expr(q.Expr).EditorMode(prometheus.QueryEditorModeCode)
+	b := prometheus.NewDataqueryBuilder().RefId(
+		refID(i),
+	).Datasource(
+		prometheusSource(),
+	).Expr(
+		q.Expr,
+	).EditorMode(
+		prometheus.QueryEditorModeCode,
+	)
 	if q.Legend != "" {
 		b.LegendFormat(q.Legend)
 	}
@@ -71,7 +79,9 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 		b.Max(p.Max)
 	}
 	if p.Orders {
-		b.ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionSymlog).Log(10).LinearThreshold(1))
+		b.ScaleDistribution(
+			common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionSymlog).Log(10).LinearThreshold(1),
+		)
 	}
 	if p.Kind == dashboards.Bars {
 		// One bar for a minute, however often the controller is scraped.
@@ -79,10 +89,23 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 	}
 	if p.Kind == dashboards.States {
-		b.LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(60).LineWidth(1).ShowPoints(common.VisibilityModeNever).
-			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
+		b.LineInterpolation(
+			common.LineInterpolationStepAfter,
+		).FillOpacity(
+			60,
+		).LineWidth(
+			1,
+		).ShowPoints(
+			common.VisibilityModeNever,
+		).
+			Stacking(
+				common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"),
+			)
 	}
-	if slices.ContainsFunc(p.Queries, func(q dashboards.Query) bool { return strings.Contains(q.Legend, "{{kn_revision_name}}") }) {
+	if slices.ContainsFunc(
+		p.Queries,
+		func(q dashboards.Query) bool { return strings.Contains(q.Legend, "{{kn_revision_name}}") },
+	) {
 		for _, c := range revisionColors() {
 			b.OverrideByRegexp("/"+c.Names+"/", []dashboard.DynamicConfigValue{fixed(c.Color)})
 		}
@@ -158,9 +181,25 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 		OverrideByFieldType("string", []dashboard.DynamicConfigValue{{Id: "noValue", Value: "–"}})
 	if p.To != "" {
 		link := "/d/" + p.To + "?var-namespace=${__data.fields.Namespace}&var-service=${__data.fields.Service}&${__url_time_range}"
-		b.OverrideByName("Service", []dashboard.DynamicConfigValue{{Id: "links", Value: []map[string]any{{"title": "The Service's canary", "url": link}}}})
+		b.OverrideByName(
+			"Service",
+			[]dashboard.DynamicConfigValue{
+				{Id: "links", Value: []map[string]any{{"title": "The Service's canary", "url": link}}},
+			},
+		)
 	}
-	names, hidden, order := headings(), map[string]bool{"Time": true}, map[string]int{"k8s_namespace_name": 0, "kn_service_name": 1, "environment": 2, "kn_revision_name": 2, "gate": 3, "verdict": 4, "figure": 5, "reason": 6}
+	names, hidden, order := headings(), map[string]bool{
+		"Time": true,
+	}, map[string]int{
+		"k8s_namespace_name": 0,
+		"kn_service_name":    1,
+		"environment":        2,
+		"kn_revision_name":   2,
+		"gate":               3,
+		"verdict":            4,
+		"figure":             5,
+		"reason":             6,
+	}
 	for i, q := range p.Queries {
 		b.WithTarget(query(q, i).Instant().Format(prometheus.PromQueryFormatTable))
 		// Grafana names the values differently if a panel has only one query.
@@ -174,7 +213,10 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 			continue
 		}
 		names[value] = q.Column
-		b.OverrideByName(q.Column, []dashboard.DynamicConfigValue{{Id: "unit", Value: q.Unit}, {Id: "decimals", Value: decimals(q.Unit)}})
+		b.OverrideByName(
+			q.Column,
+			[]dashboard.DynamicConfigValue{{Id: "unit", Value: q.Unit}, {Id: "decimals", Value: decimals(q.Unit)}},
+		)
 	}
 	return b.
 		WithTransformation(dashboard.DataTransformerConfig{Id: "merge", Options: map[string]any{}}).

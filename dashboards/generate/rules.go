@@ -24,7 +24,9 @@ func prometheusRule(rules []byte) ([]byte, error) {
 		"metadata": map[string]any{
 			"name": "knative-cdevents", "namespace": "knative-cdevents",
 			"labels": map[string]string{
-				"app.kubernetes.io/name": "knative-cdevents", "app.kubernetes.io/component": "alerts", "app.kubernetes.io/version": "devel",
+				"app.kubernetes.io/name":      "knative-cdevents",
+				"app.kubernetes.io/component": "alerts",
+				"app.kubernetes.io/version":   "devel",
 			},
 		},
 		"spec": spec,

@@ -16,7 +16,12 @@ const unknownEnvironment = "unknown"
 
 // environmentOf refers to the environment of a subject. One that is an environment refers to itself, by
 // the id and source that events from within it name.
-func environmentOf(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n *notes) *api.Reference {
+func environmentOf(
+	profile v1alpha1.Profile,
+	subject v1alpha1.CDEventSubjectSpec,
+	t lifecycle.Transition,
+	n *notes,
+) *api.Reference {
 	if t.Environment != nil {
 		return &api.Reference{Id: EnvironmentID(subject, t.Environment.ID), Source: profile.Source}
 	}

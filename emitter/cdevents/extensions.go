@@ -31,7 +31,12 @@ var reserved = []string{
 // extensions returns the CloudEvent's extension attributes: the partition key, which is the same for all
 // events about one watched object, so that they stay in order, and the trace context, if a pipeline passed
 // one on. ceOverrides overrides them.
-func extensions(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n *notes) map[string]string {
+func extensions(
+	profile v1alpha1.Profile,
+	subject v1alpha1.CDEventSubjectSpec,
+	t lifecycle.Transition,
+	n *notes,
+) map[string]string {
 	all := map[string]string{extensionPartitionKey: SubjectID(subject)}
 	if parent := annotation(t, AnnotationTraceParent); parent != "" {
 		if isTraceParent(parent) {

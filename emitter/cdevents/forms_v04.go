@@ -123,8 +123,14 @@ func judged04(f facts) api.CDEventReader {
 		Subject: v04.TestCaseRunFinishedSubject{
 			SubjectBase: base,
 			Content: api.TestCaseRunFinishedSubjectContentV0_2_0{
-				Environment: f.environment, Outcome: outcome04(f.outcome), Reason: f.reason,
-				TestCase: &api.TestCaseRunFinishedSubjectContentTestCaseV0_2_0{Id: f.testCase, Name: f.testCaseName, Type: testCaseType},
+				Environment: f.environment,
+				Outcome:     outcome04(f.outcome),
+				Reason:      f.reason,
+				TestCase: &api.TestCaseRunFinishedSubjectContentTestCaseV0_2_0{
+					Id:   f.testCase,
+					Name: f.testCaseName,
+					Type: testCaseType,
+				},
 			},
 		},
 		CDEventCustomData: f.data,

@@ -119,8 +119,14 @@ func judged05(f facts) api.CDEventReader {
 		Subject: v05.TestCaseRunFinishedSubject{
 			SubjectBaseV05: subject05(f),
 			Content: api.TestCaseRunFinishedSubjectContentV0_3_0{
-				Environment: f.environment, Outcome: f.outcome, Reason: f.reason,
-				TestCase: &api.TestCaseRunFinishedSubjectContentTestCaseV0_3_0{Id: f.testCase, Name: f.testCaseName, Type: testCaseType},
+				Environment: f.environment,
+				Outcome:     f.outcome,
+				Reason:      f.reason,
+				TestCase: &api.TestCaseRunFinishedSubjectContentTestCaseV0_3_0{
+					Id:   f.testCase,
+					Name: f.testCaseName,
+					Type: testCaseType,
+				},
 			},
 		},
 		CDEventCustomData: f.data,

@@ -29,7 +29,12 @@ func incident(t lifecycle.Transition) *Incident {
 		return nil
 	}
 	i := *t.Incident
-	return &Incident{Kind: string(i.Kind), Since: eventTime(i.Since).Format(time.RFC3339Nano), Reason: i.Reason, Message: i.Message}
+	return &Incident{
+		Kind:    string(i.Kind),
+		Since:   eventTime(i.Since).Format(time.RFC3339Nano),
+		Reason:  i.Reason,
+		Message: i.Message,
+	}
 }
 
 // about fills in the fields that only a cluster, an environment, a verdict or an incident has.

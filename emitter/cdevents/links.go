@@ -24,7 +24,11 @@ const (
 
 // ownLinks connects the event with earlier ones of its own subject, whose ids follow from the ledger (CDEvents
 // links.md).
-func ownLinks(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, links []lifecycle.Link) api.EmbeddedLinksArray {
+func ownLinks(
+	profile v1alpha1.Profile,
+	subject v1alpha1.CDEventSubjectSpec,
+	links []lifecycle.Link,
+) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
 	profile.Replay = "" // earlier events were not replays
 	for _, l := range links {

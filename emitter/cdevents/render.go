@@ -84,7 +84,8 @@ func check(profile v1alpha1.Profile, t lifecycle.Transition) error {
 	if u, ok := parseURI(profile.Source); !ok || !u.IsAbs() {
 		return fmt.Errorf("the event source %q must be an absolute URI, such as https://cluster.example.com", profile.Source)
 	}
-	if incident := t.Type == lifecycle.IncidentDetected || t.Type == lifecycle.IncidentResolved; incident != (t.Incident != nil) {
+	if incident := t.Type == lifecycle.IncidentDetected ||
+		t.Type == lifecycle.IncidentResolved; incident != (t.Incident != nil) {
 		return fmt.Errorf("transition %s must have incident details if and only if it is about an incident", t.Type)
 	}
 	if (t.Type == lifecycle.Judged) != (t.Verdict != nil) {

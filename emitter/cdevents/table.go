@@ -53,7 +53,8 @@ func customForms(typ api.CDEventType) map[string]form {
 var table = map[lifecycle.Type]row{
 	lifecycle.Created: {forms: customForms(created)},
 	lifecycle.Deployed: {
-		artifact: true, forms: forms(form{v05.ServiceDeployedEventType, deployed05}, form{v04.ServiceDeployedEventType, deployed04}),
+		artifact: true,
+		forms:    forms(form{v05.ServiceDeployedEventType, deployed05}, form{v04.ServiceDeployedEventType, deployed04}),
 	},
 	lifecycle.Published: {
 		forms: forms(form{v05.ServicePublishedEventType, published05}, form{v04.ServicePublishedEventType, published04}),
@@ -61,10 +62,15 @@ var table = map[lifecycle.Type]row{
 	lifecycle.RevisionReady:  {artifact: true, forms: customForms(revisionReady)},
 	lifecycle.TrafficShifted: {artifact: true, forms: customForms(trafficShifted)},
 	lifecycle.Upgraded: {
-		artifact: true, forms: forms(form{v05.ServiceUpgradedEventType, upgraded05}, form{v04.ServiceUpgradedEventType, upgraded04}),
+		artifact: true,
+		forms:    forms(form{v05.ServiceUpgradedEventType, upgraded05}, form{v04.ServiceUpgradedEventType, upgraded04}),
 	},
 	lifecycle.RolledBack: {
-		artifact: true, forms: forms(form{v05.ServiceRolledbackEventType, rolledBack05}, form{v04.ServiceRolledbackEventType, rolledBack04}),
+		artifact: true,
+		forms: forms(
+			form{v05.ServiceRolledbackEventType, rolledBack05},
+			form{v04.ServiceRolledbackEventType, rolledBack04},
+		),
 	},
 	lifecycle.Removed: {
 		forms: forms(form{v05.ServiceRemovedEventType, removed05}, form{v04.ServiceRemovedEventType, removed04}),
@@ -94,15 +100,24 @@ var table = map[lifecycle.Type]row{
 	lifecycle.CrossplaneClusterCreated: {sample: withEnvironment, forms: customForms(crossplaneCreated)},
 	lifecycle.EnvironmentCreated: {
 		sample: withEnvironment,
-		forms:  forms(form{v05.EnvironmentCreatedEventType, environmentCreated05}, form{v04.EnvironmentCreatedEventType, environmentCreated04}),
+		forms: forms(
+			form{v05.EnvironmentCreatedEventType, environmentCreated05},
+			form{v04.EnvironmentCreatedEventType, environmentCreated04},
+		),
 	},
 	lifecycle.EnvironmentModified: {
 		sample: withEnvironment,
-		forms:  forms(form{v05.EnvironmentModifiedEventType, environmentModified05}, form{v04.EnvironmentModifiedEventType, environmentModified04}),
+		forms: forms(
+			form{v05.EnvironmentModifiedEventType, environmentModified05},
+			form{v04.EnvironmentModifiedEventType, environmentModified04},
+		),
 	},
 	lifecycle.EnvironmentDeleted: {
 		sample: withEnvironment,
-		forms:  forms(form{v05.EnvironmentDeletedEventType, environmentDeleted05}, form{v04.EnvironmentDeletedEventType, environmentDeleted04}),
+		forms: forms(
+			form{v05.EnvironmentDeletedEventType, environmentDeleted05},
+			form{v04.EnvironmentDeletedEventType, environmentDeleted04},
+		),
 	},
 }
 
@@ -153,7 +168,12 @@ func Types(specVersion string) []string {
 func lookup(specVersion string, t lifecycle.Type) (row, form, error) {
 	v := version(specVersion)
 	if v != Version05 && v != Version04 {
-		return row{}, form{}, fmt.Errorf("CDEvents version %q is not supported; it must be %q or %q", specVersion, Version05, Version04)
+		return row{}, form{}, fmt.Errorf(
+			"CDEvents version %q is not supported; it must be %q or %q",
+			specVersion,
+			Version05,
+			Version04,
+		)
 	}
 	r := table[t]
 	f, ok := r.forms[v]

@@ -15,16 +15,26 @@ import (
 var serviceLabels = []string{"k8s_namespace_name", "kn_service_name", "environment"}
 
 var (
-	deployments = prometheus.NewDesc("dora_deployments_total",
+	deployments = prometheus.NewDesc(
+		"dora_deployments_total",
 		"Deployments to users: Revisions that got all traffic (outcome completed), and canaries that were withdrawn before (outcome stopped).",
-		append(serviceLabels[:3:3], "outcome"), nil)
-	failures = prometheus.NewDesc("dora_change_failures_total",
+		append(serviceLabels[:3:3], "outcome"),
+		nil,
+	)
+	failures = prometheus.NewDesc(
+		"dora_change_failures_total",
 		"Deployments that failed: rolled back or followed by an outage (outcome completed), or withdrawn as a canary (outcome stopped).",
-		append(serviceLabels[:3:3], "outcome"), nil)
+		append(serviceLabels[:3:3], "outcome"),
+		nil,
+	)
 	leadTime = prometheus.NewDesc("dora_change_lead_time_seconds",
 		"Time from the commit, or else the start of the pipeline, to all traffic, in seconds.", serviceLabels, nil)
-	restore = prometheus.NewDesc("dora_time_to_restore_seconds",
-		"Time from the beginning of an outage, or the first traffic of a deployment that was rolled back, to its end, in seconds.", serviceLabels, nil)
+	restore = prometheus.NewDesc(
+		"dora_time_to_restore_seconds",
+		"Time from the beginning of an outage, or the first traffic of a deployment that was rolled back, to its end, in seconds.",
+		serviceLabels,
+		nil,
+	)
 )
 
 // Outcomes of a deployment, as a label.

@@ -43,8 +43,12 @@ func (b Baselines) Since(ctx context.Context, resource string) (time.Time, error
 		got, err = b.Client.Update(ctx, got, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading or writing CDEventBaseline %s, which records since when events about %s are sent: %w",
-			resource, resource, err)
+		return time.Time{}, fmt.Errorf(
+			"reading or writing CDEventBaseline %s, which records since when events about %s are sent: %w",
+			resource,
+			resource,
+			err,
+		)
 	}
 	return got.Spec.Since.Time, nil
 }

@@ -212,7 +212,10 @@ func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 		if err != nil {
 			return err
 		}
-		entry.Recipients = append(entry.Recipients, v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided})
+		entry.Recipients = append(
+			entry.Recipients,
+			v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided},
+		)
 		e.pending[r.Source] = true
 	}
 	st.Journal = append(st.Journal, entry)
@@ -294,7 +297,12 @@ func (e *edit) condition() {
 		meta.RemoveStatusCondition(&st.Conditions, ConditionDelivered)
 		return // a baseline: no event was ever pending
 	}
-	c := metav1.Condition{Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingPending", Message: "all events are acknowledged"}
+	c := metav1.Condition{
+		Type:    ConditionDelivered,
+		Status:  metav1.ConditionTrue,
+		Reason:  "NothingPending",
+		Message: "all events are acknowledged",
+	}
 	if st.Pending > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, "EventsPending"
 		c.Message = fmt.Sprintf("%d event(s) are pending, and the oldest is of type %s", st.Pending, st.Journal[0].Type)
@@ -307,7 +315,8 @@ func (e *edit) condition() {
 func (e *edit) conditions(c Change) {
 	st := &e.next.Status
 	st.Conditions = slices.DeleteFunc(st.Conditions, func(has metav1.Condition) bool {
-		return has.Type != ConditionDelivered && !slices.ContainsFunc(c.Conditions, func(is metav1.Condition) bool { return is.Type == has.Type })
+		return has.Type != ConditionDelivered &&
+			!slices.ContainsFunc(c.Conditions, func(is metav1.Condition) bool { return is.Type == has.Type })
 	})
 	for _, is := range c.Conditions {
 		is.LastTransitionTime = metav1.NewTime(c.At)

@@ -131,7 +131,8 @@ func (l *Ledger) keepLocked(sub *subject) {
 
 // evictLocked removes a subject that holds nothing.
 func (l *Ledger) evictLocked(sub *subject) {
-	if sub.writers > 0 || sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.dropped) > 0 || l.subjects[sub.name] != sub {
+	if sub.writers > 0 || sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.dropped) > 0 ||
+		l.subjects[sub.name] != sub {
 		return // it holds something, or was removed, and another one has its name
 	}
 	delete(l.subjects, sub.name)

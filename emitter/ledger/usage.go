@@ -37,7 +37,14 @@ func newGroupUsage() *groupUsage {
 }
 
 func usageOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool) *usage {
-	h := &usage{st: st, operator: operator, both: map[bool]*groupUsage{true: newGroupUsage(), false: newGroupUsage()}, all: newGroupUsage(), entries: map[int64]int{}, profiles: map[string]int{}}
+	h := &usage{
+		st:       st,
+		operator: operator,
+		both:     map[bool]*groupUsage{true: newGroupUsage(), false: newGroupUsage()},
+		all:      newGroupUsage(),
+		entries:  map[int64]int{},
+		profiles: map[string]int{},
+	}
 	for name, p := range st.Profiles {
 		h.profiles[name] = jsonSize(map[string]v1alpha1.Profile{name: p})
 	}
@@ -62,7 +69,13 @@ func (h *usage) costs() map[types.UID]int {
 	out := map[types.UID]int{}
 	for _, j := range h.st.Journal {
 		for _, r := range j.Recipients {
-			out[r.Source] += len(r.Source) + len(r.Profile) + h.entries[j.Sequence]/len(j.Recipients) + h.profiles[r.Profile]/h.all.profiles[r.Profile]
+			out[r.Source] += len(
+				r.Source,
+			) + len(
+				r.Profile,
+			) + h.entries[j.Sequence]/len(
+				j.Recipients,
+			) + h.profiles[r.Profile]/h.all.profiles[r.Profile]
 		}
 	}
 	return out
@@ -190,7 +203,8 @@ func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1
 				r.needed = 1 // this recipient gets no later event
 			}
 		}
-		if chosen < 0 || cmp.Or(cmp.Compare(r.ahead, best.ahead), cmp.Compare(r.needed, best.needed), cmp.Compare(r.age, best.age)) < 0 {
+		if chosen < 0 ||
+			cmp.Or(cmp.Compare(r.ahead, best.ahead), cmp.Compare(r.needed, best.needed), cmp.Compare(r.age, best.age)) < 0 {
 			best, chosen = r, i
 		}
 	}

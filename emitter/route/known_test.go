@@ -26,10 +26,10 @@ func (r *Router) knows(all func() []*v1alpha1.CDEventSource) *Router {
 	return r
 }
 
-func sourceTo(name, host string) *v1alpha1.CDEventSource {
+func sourceNamed(name string) *v1alpha1.CDEventSource {
 	s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Generation: 1,
 	}}
-	s.Status.SinkURI, s.Status.ObservedGeneration = apis.HTTP(host), 1
+	s.Status.SinkURI, s.Status.ObservedGeneration = apis.HTTP("sink"), 1
 	return s
 }

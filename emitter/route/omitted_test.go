@@ -37,7 +37,7 @@ func TestSelectorNeedsAnOmittedLabel(t *testing.T) {
 		"omitted and differs": {&metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}, MatchExpressions: []metav1.LabelSelectorRequirement{red}}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sourceTo("s", "sink")
+			s := sourceNamed("s")
 			s.Spec.Selector, s.Spec.Replay = c.selector, v1alpha1.ReplayCurrent
 			r := router(s)
 			with := ledger.Labels{Own: kept, Namespace: labelled}
@@ -72,7 +72,7 @@ func TestSelectorThatDoesNotMatchDecides(t *testing.T) {
 		"both are omitted":                 {own: omitted, namespace: omitted, refused: true},
 		"both match":                       {own: map[string]string{"app": "cart"}, namespace: map[string]string{"team": "red"}, sent: true},
 	} {
-		s := sourceTo("s", "sink")
+		s := sourceNamed("s")
 		s.Namespace = "system"
 		s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}
 		s.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}

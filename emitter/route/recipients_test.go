@@ -68,7 +68,7 @@ func TestRecipients(t *testing.T) {
 		}, undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sourceTo("all", "sink")
+			s := sourceNamed("all")
 			c.change(s)
 			got := router(s).Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}, Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
 			is := excluded
@@ -105,7 +105,7 @@ func TestOnlyTheOperatorSeesClusterScopedObjects(t *testing.T) {
 		"operator, namespaces with a label":    {"system", prod, false},
 		"operator, namespaces without a label": {"system", notProd, true},
 	} {
-		s := sourceTo("all", "sink")
+		s := sourceNamed("all")
 		s.Namespace, s.Spec.NamespaceSelector, s.Spec.Replay = c.namespace, c.selector, v1alpha1.ReplayCurrent
 		r := router(s)
 		r.Namespace = func(name string) (map[string]string, bool, error) {
@@ -158,7 +158,7 @@ func TestReplays(t *testing.T) {
 		"Current, other namespace": {func(s *v1alpha1.CDEventSource) { s.Spec.Replay, s.Namespace = v1alpha1.ReplayCurrent, "other" }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sourceTo("all", "sink")
+			s := sourceNamed("all")
 			c.change(s)
 			asked := false
 			got := router(s).Replays(subject, nil, func() ledger.Labels { asked = true; return ledger.Labels{} })
@@ -171,7 +171,7 @@ func TestReplays(t *testing.T) {
 
 // The journaled labels of the namespace may be out of date.
 func TestReplaysUseThePresentNamespaceLabels(t *testing.T) {
-	s := sourceTo("all", "sink")
+	s := sourceNamed("all")
 	s.Namespace, s.Spec.Replay = "system", v1alpha1.ReplayCurrent
 	s.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
 	prod, dev := map[string]string{"stage": "prod"}, map[string]string{"stage": "dev"}
@@ -195,7 +195,7 @@ func TestReplaysUseThePresentNamespaceLabels(t *testing.T) {
 }
 
 func TestProfile(t *testing.T) {
-	s := sourceTo("all", "sink")
+	s := sourceNamed("all")
 	r := router(s)
 	// The version of the rendering is journaled, so that an upgrade does not change the event.
 	r.Rendering = 7
@@ -231,7 +231,7 @@ func TestProfile(t *testing.T) {
 
 func TestFiltersFollowTheSource(t *testing.T) {
 	f := NewFilters()
-	s := sourceTo("all", "sink")
+	s := sourceNamed("all")
 	s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "FALSE"}}
 	if ok, err := f.Passes(s, probe()); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)

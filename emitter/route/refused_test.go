@@ -23,7 +23,7 @@ func (c tally) Dropped(reason string, n int64) { c[reason] += n }
 // A refusal counts once for each journaled event: not for each attempt to write it, and not if
 // the event is a replay for another source.
 func TestRefusalCountsOnce(t *testing.T) {
-	s := sourceTo("long", "sink")
+	s := sourceNamed("long")
 	s.Spec.Selector = notIn(20_000)
 	entries, counted := store.New(), tally{}
 	behind, ahead := ledger.New(entries, router(s), counted), ledger.New(entries, router(s), counted)

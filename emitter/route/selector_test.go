@@ -35,7 +35,7 @@ func TestLongSelectorIsRejected(t *testing.T) {
 	if s, err := Selector(nil); err != nil || !s.Empty() && s.String() != "" {
 		t.Errorf("%v, %v", s, err)
 	}
-	s := sourceTo("long", "sink")
+	s := sourceNamed("long")
 	s.Spec.Selector = notIn(20_000)
 	r := (&Router{
 		Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil },

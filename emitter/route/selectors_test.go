@@ -19,7 +19,7 @@ import (
 func crowded() (recipients, replays func() int) {
 	var all []*v1alpha1.CDEventSource
 	for i := range MaxSources {
-		s := sourceTo(fmt.Sprintf("s%02d", i), "sink")
+		s := sourceNamed(fmt.Sprintf("s%02d", i))
 		s.Spec.Selector, s.Spec.Replay = notIn(250), v1alpha1.ReplayCurrent
 		all = append(all, s)
 	}
@@ -59,7 +59,7 @@ func BenchmarkRecipients(b *testing.B) {
 
 // A Service is reconciled now and then. A source that has received the replay is skipped early.
 func TestReplayedSourceIsNotEvaluatedAgain(t *testing.T) {
-	s := sourceTo("all", "sink")
+	s := sourceNamed("all")
 	s.Spec.Replay = v1alpha1.ReplayCurrent
 	r, asked := router(s), 0
 	r.Namespace = func(string) (map[string]string, bool, error) { asked++; return labelled, true, nil }
@@ -79,7 +79,7 @@ func TestReplayedSourceIsNotEvaluatedAgain(t *testing.T) {
 }
 
 func TestSelectorsFollowTheSource(t *testing.T) {
-	s := sourceTo("all", "sink")
+	s := sourceNamed("all")
 	r := router(s)
 	chosen := func() int {
 		return len(r.Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon}))

@@ -26,20 +26,20 @@ func overriding(s *v1alpha1.CDEventSource, value string) {
 // The operator's source comes first, then the oldest sources of the namespace. The others are
 // left out, always the same ones, and each is counted.
 func TestTooManySourcesInANamespace(t *testing.T) {
-	operators := sourceTo("operators", "sink")
+	operators := sourceNamed("operators")
 	operators.Namespace, operators.Spec.NamespaceSelector = "system", &metav1.LabelSelector{}
 	operators.CreationTimestamp = metav1.NewTime(noon.Add(time.Hour))
 	all := []*v1alpha1.CDEventSource{operators}
 	for i := range 420 {
-		s := sourceTo(fmt.Sprintf("s%03d", i), "sink")
+		s := sourceNamed(fmt.Sprintf("s%03d", i))
 		s.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(i) * time.Second))
 		s.Spec.Replay = v1alpha1.ReplayCurrent
 		overriding(s, strings.Repeat("x", 4000))
 		all = append(all, s)
 	}
-	large := sourceTo("large", "sink") // the oldest
+	large := sourceNamed("large") // the oldest
 	overriding(large, strings.Repeat("<", 2000))
-	going := sourceTo("going", "sink")
+	going := sourceNamed("going")
 	now := metav1.Now()
 	going.DeletionTimestamp = &now
 	all = append(all, large, going)

@@ -50,12 +50,16 @@ func NewInstruments() (*Instruments, error) {
 			return nil, fmt.Errorf("creating the counter %s: %w", c.name, err)
 		}
 	}
-	_, err := meter.Int64ObservableGauge("cdevents_cluster_declarations_wrong",
-		metric.WithDescription("Services whose newest Revision declares a stateful cluster with annotations that are not valid."),
+	_, err := meter.Int64ObservableGauge(
+		"cdevents_cluster_declarations_wrong",
+		metric.WithDescription(
+			"Services whose newest Revision declares a stateful cluster with annotations that are not valid.",
+		),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(i.wrong.Load())
 			return nil
-		}))
+		}),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("creating the gauge cdevents_cluster_declarations_wrong: %w", err)
 	}

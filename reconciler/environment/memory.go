@@ -109,8 +109,12 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 func beneath(orphaned []lifecycle.ResourceRef, left, unreadable *lifecycle.ResourceRef) string {
 	switch {
 	case len(orphaned) > 0:
-		return fmt.Sprintf("%d of its resources were to be kept, such as %s %s: the deletion policy or the management policies said so",
-			len(orphaned), orphaned[0].Kind, orphaned[0].Name)
+		return fmt.Sprintf(
+			"%d of its resources were to be kept, such as %s %s: the deletion policy or the management policies said so",
+			len(orphaned),
+			orphaned[0].Kind,
+			orphaned[0].Name,
+		)
 	case left != nil:
 		return fmt.Sprintf("%s %s still existed, or could not be read, when the wait ended", left.Kind, left.Name)
 	case unreadable != nil:

@@ -51,7 +51,13 @@ func (w *Watch) tried(ctx context.Context, k *watched, err error) {
 	log := logging.FromContext(ctx)
 	switch r {
 	case MayNotRead:
-		log.Warnw("Environments of this kind are not watched: the controller may not read them; docs/environments.md says how to allow it", "kind", k.of, "error", err)
+		log.Warnw(
+			"Environments of this kind are not watched: the controller may not read them; docs/environments.md says how to allow it",
+			"kind",
+			k.of,
+			"error",
+			err,
+		)
 	case CannotReadNow:
 		log.Warnw("Environments of this kind cannot be read at the moment; events about them come later", "kind", k.of,
 			"error", err)

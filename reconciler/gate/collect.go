@@ -38,7 +38,8 @@ func (g *Gate) collect(ctx context.Context) error {
 			Kind: m.Annotations[kindAnnotation], Namespace: m.Annotations[namespaceAnnotation],
 			Name: m.Annotations[nameAnnotation], UID: types.UID(m.Annotations[uidAnnotation]),
 		}
-		if o.recordName() != m.Name || !g.Leads(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
+		if o.recordName() != m.Name ||
+			!g.Leads(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
 			continue // owned by another controller
 		}
 		needed, err := g.needed(ctx, o, m)

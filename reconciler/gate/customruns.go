@@ -175,7 +175,8 @@ func (s *customRunSync) load(ctx context.Context) error {
 // store stores a changed run. A new run first checks that the cache is not behind: the
 // CustomRun may be complete already.
 func (s *customRunSync) store(ctx context.Context) error {
-	if s.now == nil || s.stored != nil && equality.Semantic.DeepEqual(s.stored, s.now) && s.records.cached(s.owner().recordName()) != nil {
+	if s.now == nil ||
+		s.stored != nil && equality.Semantic.DeepEqual(s.stored, s.now) && s.records.cached(s.owner().recordName()) != nil {
 		return nil
 	}
 	if s.stored == nil {

@@ -99,8 +99,10 @@ func New(o Options) *Gate {
 		return known
 	}
 	g := &Gate{
-		Options: o, reporter: newReporter(o.Clock.Now, known, o.Finished), records: newRecords(o.Client.CanaryGateRuns(o.Namespace)),
-		changed: func(types.NamespacedName) {},
+		Options:  o,
+		reporter: newReporter(o.Clock.Now, known, o.Finished),
+		records:  newRecords(o.Client.CanaryGateRuns(o.Namespace)),
+		changed:  func(types.NamespacedName) {},
 	}
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, nil)
 	g.runs = newRuns(o.Runs)
@@ -121,7 +123,12 @@ func (g *Gate) Resync() {
 }
 
 // controller returns one of the two controllers.
-func (g *Gate) controller(ctx context.Context, name string, r controller.Reconciler, informer func() cache.SharedIndexInformer) *controller.Impl {
+func (g *Gate) controller(
+	ctx context.Context,
+	name string,
+	r controller.Reconciler,
+	informer func() cache.SharedIndexInformer,
+) *controller.Impl {
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{
 		WorkQueueName: name, Logger: logging.FromContext(ctx), Concurrency: workers,
 	})

@@ -50,7 +50,10 @@ func (s *gateSync) restart(ctx context.Context, run *v1alpha1.GateRun) error {
 	if err := s.current(ctx); err != nil {
 		return err
 	}
-	again, err := gaterun.Open(ctx, gaterun.Opening{Namespace: s.gate.Namespace, ID: run.ID, Spec: s.spec, Start: run.StartTime.Time})
+	again, err := gaterun.Open(
+		ctx,
+		gaterun.Opening{Namespace: s.gate.Namespace, ID: run.ID, Spec: s.spec, Start: run.StartTime.Time},
+	)
 	if err != nil {
 		return fmt.Errorf("beginning a run anew: %w", err)
 	}
@@ -73,7 +76,8 @@ func (s *gateSync) current(ctx context.Context) error {
 
 // store stores a changed run.
 func (s *gateSync) store(ctx context.Context) error {
-	if s.now == nil || s.run != nil && equality.Semantic.DeepEqual(s.run, s.now) && s.records.cached(s.owner().recordName()) != nil {
+	if s.now == nil ||
+		s.run != nil && equality.Semantic.DeepEqual(s.run, s.now) && s.records.cached(s.owner().recordName()) != nil {
 		return nil
 	}
 	if s.run == nil {

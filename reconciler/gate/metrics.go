@@ -24,17 +24,53 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 }
 
 var (
-	verdictDesc  = describe("verdict", "1 for the current verdict of the run in progress, or else of the last run; 0 for all others.", "verdict")
+	verdictDesc = describe(
+		"verdict",
+		"1 for the current verdict of the run in progress, or else of the last run; 0 for all others.",
+		"verdict",
+	)
 	runsDesc     = describe("runs_total", "Finished runs, by verdict and most important reason.", "verdict", "reason")
-	durationDesc = describe("duration_seconds", "How long the run in progress has taken so far, or else how long the last run took, in seconds.")
-	valueDesc    = describe("metric_value", "Ratio of bad requests, by metric of the gate and arm (canary or baseline).", "metric", "arm")
-	evalueDesc   = describe("evalue", "Evidence as an e-value, by metric of the gate and by what it would prove (fail or pass).", "metric", "side")
-	limitDesc    = describe("evalue_required", "The e-value that decides, by metric of the gate and by what it would prove (fail or pass).", "metric", "side")
+	durationDesc = describe(
+		"duration_seconds",
+		"How long the run in progress has taken so far, or else how long the last run took, in seconds.",
+	)
+	valueDesc = describe(
+		"metric_value",
+		"Ratio of bad requests, by metric of the gate and arm (canary or baseline).",
+		"metric",
+		"arm",
+	)
+	evalueDesc = describe(
+		"evalue",
+		"Evidence as an e-value, by metric of the gate and by what it would prove (fail or pass).",
+		"metric",
+		"side",
+	)
+	limitDesc = describe(
+		"evalue_required",
+		"The e-value that decides, by metric of the gate and by what it would prove (fail or pass).",
+		"metric",
+		"side",
+	)
 	samplesDesc  = describe("samples", "Finished requests that were judged, by arm (canary or baseline).", "arm")
-	requiredDesc = describe("samples_required", "Finished requests that are required at least, by arm (canary or baseline).", "arm")
-	shareDesc    = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
+	requiredDesc = describe(
+		"samples_required",
+		"Finished requests that are required at least, by arm (canary or baseline).",
+		"arm",
+	)
+	shareDesc = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
 
-	all = []*prometheus.Desc{verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, samplesDesc, requiredDesc, shareDesc}
+	all = []*prometheus.Desc{
+		verdictDesc,
+		runsDesc,
+		durationDesc,
+		valueDesc,
+		evalueDesc,
+		limitDesc,
+		samplesDesc,
+		requiredDesc,
+		shareDesc,
+	}
 )
 
 // subject identifies the object of a series.
@@ -201,7 +237,11 @@ type series struct {
 // send skips a series with an invalid label. Otherwise that label would break the whole
 // metrics page.
 func (s series) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
-	if m, err := prometheus.NewConstMetric(desc, kind, value, append([]string{s.key.namespace, s.key.service, s.key.gate}, more...)...); err == nil {
+	if m, err := prometheus.NewConstMetric(
+		desc,
+		kind,
+		value,
+		append([]string{s.key.namespace, s.key.service, s.key.gate}, more...)...); err == nil {
 		s.to <- m
 	}
 }

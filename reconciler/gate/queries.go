@@ -36,7 +36,11 @@ type Queries struct {
 }
 
 // Query answers all questions, as of one time. A question without an answer says why.
-func (a *Queries) Query(ctx context.Context, at time.Time, all []gaterun.Question) map[gaterun.Question]gaterun.Reading {
+func (a *Queries) Query(
+	ctx context.Context,
+	at time.Time,
+	all []gaterun.Question,
+) map[gaterun.Question]gaterun.Reading {
 	if a == nil || len(all) == 0 {
 		return nil
 	}
@@ -83,10 +87,20 @@ func unknown(s canary.Settings) string {
 	if len(s.Queries) == 0 {
 		return "the operator has put no query into ConfigMap " + canary.Name
 	}
-	return fmt.Sprintf("ConfigMap %s has no query of that name; it has %s", canary.Name, strings.Join(slices.Sorted(maps.Keys(s.Queries)), ", "))
+	return fmt.Sprintf(
+		"ConfigMap %s has no query of that name; it has %s",
+		canary.Name,
+		strings.Join(slices.Sorted(maps.Keys(s.Queries)), ", "),
+	)
 }
 
-func read(ctx context.Context, server *promquery.Prometheus, t promquery.Template, q gaterun.Question, at time.Time) gaterun.Reading {
+func read(
+	ctx context.Context,
+	server *promquery.Prometheus,
+	t promquery.Template,
+	q gaterun.Question,
+	at time.Time,
+) gaterun.Reading {
 	total, bad := t.Fill(promquery.Subject{Namespace: q.Namespace, Service: q.Service, Revision: q.Revision})
 	out := gaterun.Reading{Version: t.Version()}
 	for _, e := range []struct {
@@ -100,7 +114,10 @@ func read(ctx context.Context, server *promquery.Prometheus, t promquery.Templat
 			if errors.As(err, &unusable) {
 				reason = gaterun.QueryUnusable
 			}
-			return gaterun.Reading{Reason: reason, Detail: fmt.Sprintf("%s of Revision %s: %.*s", e.name, q.Revision, mostDetail, err)}
+			return gaterun.Reading{
+				Reason: reason,
+				Detail: fmt.Sprintf("%s of Revision %s: %.*s", e.name, q.Revision, mostDetail, err),
+			}
 		}
 		*e.to = n
 	}

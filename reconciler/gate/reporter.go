@@ -26,7 +26,11 @@ type reporter struct {
 	ids map[string]time.Time
 }
 
-func newReporter(now func() time.Time, known func(types.NamespacedName) bool, by func(types.NamespacedName, types.UID, *v1alpha1.GateRun)) *reporter {
+func newReporter(
+	now func() time.Time,
+	known func(types.NamespacedName) bool,
+	by func(types.NamespacedName, types.UID, *v1alpha1.GateRun),
+) *reporter {
 	if by == nil {
 		by = func(types.NamespacedName, types.UID, *v1alpha1.GateRun) {}
 	}

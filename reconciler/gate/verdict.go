@@ -15,9 +15,16 @@ import (
 // object.
 func VerdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
 	v := lifecycle.Verdict{
-		Run: run.ID, Gate: run.Gate, Verdict: run.Verdict, Reasons: run.Reasons, Message: run.Message, Canary: run.Canary.Name,
-		DryRun: slices.Contains(run.Reasons, string(verdict.DryRun)), Cancelled: slices.Contains(run.Reasons, Cancelled),
-		Summary: run.Report.Summary(), Started: run.StartTime.Time,
+		Run:       run.ID,
+		Gate:      run.Gate,
+		Verdict:   run.Verdict,
+		Reasons:   run.Reasons,
+		Message:   run.Message,
+		Canary:    run.Canary.Name,
+		DryRun:    slices.Contains(run.Reasons, string(verdict.DryRun)),
+		Cancelled: slices.Contains(run.Reasons, Cancelled),
+		Summary:   run.Report.Summary(),
+		Started:   run.StartTime.Time,
 	}
 	if run.Baseline != nil {
 		v.Baseline = run.Baseline.Name

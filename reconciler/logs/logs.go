@@ -23,7 +23,10 @@ func WithoutCredentials(ctx context.Context) context.Context {
 	if _, is := logger.Core().(core); is {
 		return ctx
 	}
-	return logging.WithLogger(ctx, logger.WithOptions(zap.WrapCore(func(to zapcore.Core) zapcore.Core { return core{to} })).Sugar())
+	return logging.WithLogger(
+		ctx,
+		logger.WithOptions(zap.WrapCore(func(to zapcore.Core) zapcore.Core { return core{to} })).Sugar(),
+	)
 }
 
 // core cleans entries on their way to another core.

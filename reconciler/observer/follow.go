@@ -123,7 +123,11 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (Memory, error) {
 func (o *Observer) recall(entry *v1alpha1.CDEventSubject) (Memory, error) {
 	m, err := o.Kind.Recall([]byte(entry.Status.Memory))
 	if err != nil {
-		return nil, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as happens after a downgrade; no events about this object are sent until the newer version runs again: %w", entry.Name, err)
+		return nil, fmt.Errorf(
+			"the memory in CDEventSubject %s cannot be read, as happens after a downgrade; no events about this object are sent until the newer version runs again: %w",
+			entry.Name,
+			err,
+		)
 	}
 	return m, nil
 }

@@ -145,7 +145,9 @@ func (o *owners) ask(ctx context.Context, namespace string, set Owner) (revision
 	of := ownerOf(m)
 	if of.Kind != "Configuration" || !strings.HasPrefix(of.APIVersion, serving.GroupName+"/") ||
 		of.Name != m.Labels[serving.ServiceLabelKey] {
-		return revision{}, &nowhereError{fmt.Sprintf("belongs to Revision %s, which the Configuration of its Service does not control", m.Name)}
+		return revision{}, &nowhereError{
+			fmt.Sprintf("belongs to Revision %s, which the Configuration of its Service does not control", m.Name),
+		}
 	}
 	return revision{
 		name: m.Name, uid: m.UID, service: m.Labels[serving.ServiceLabelKey],

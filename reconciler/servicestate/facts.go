@@ -47,8 +47,14 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	for name, r := range snapshot.Revisions {
 		// The Configuration of a Service has the Service's name.
 		out := attribution.Revision{
-			UID: types.UID(r.UID), Name: name, Configuration: service.Name, Stateful: r.Stateful != "", Misdeclared: r.Misdeclared != "",
-			Timeout: timeouts[types.UID(r.UID)],
+			UID: types.UID(
+				r.UID,
+			),
+			Name:          name,
+			Configuration: service.Name,
+			Stateful:      r.Stateful != "",
+			Misdeclared:   r.Misdeclared != "",
+			Timeout:       timeouts[types.UID(r.UID)],
 		}
 		if route != nil && route.Effective {
 			share := required[name]
@@ -100,8 +106,13 @@ func byNode(reason string) bool {
 
 func podFacts(pod *pods.Pod) attribution.Pod {
 	out := attribution.Pod{
-		UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready, ReadySince: pod.ReadySince, Began: pod.Began, Disrupted: disrupted(pod),
-		Running: pod.Phase == corev1.PodRunning && pod.Deleting.IsZero(),
+		UID:        pod.UID,
+		Revision:   pod.RevisionUID,
+		Ready:      pod.Ready,
+		ReadySince: pod.ReadySince,
+		Began:      pod.Began,
+		Disrupted:  disrupted(pod),
+		Running:    pod.Phase == corev1.PodRunning && pod.Deleting.IsZero(),
 	}
 	// A deleted pod, such as one that is scaled in, becomes Failed if its containers exit with
 	// an error on SIGTERM (since Kubernetes 1.27). That is not a failure.

@@ -61,7 +61,13 @@ type View struct {
 // New returns a view of the watched Services. watched returns nil until they are watched.
 // warn logs what an operator should know.
 func New(p Pods, watched func() Services, warn func(message string, keysAndValues ...any)) *View {
-	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]ownership{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
+	return &View{
+		pods:     p,
+		watched:  watched,
+		warn:     warn,
+		owned:    map[types.UID]ownership{},
+		clusters: map[types.NamespacedName]*lifecycle.Cluster{},
+	}
 }
 
 // SetPlans sets where the placement plans of Services are.

@@ -179,7 +179,10 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		s.Environment.ID = defaults.Environment.ID
 	}
 	if s.Environment.Source != "" && strings.TrimSpace(c.Data["environment-id"]) == "" {
-		errs = append(errs, errors.New("environment-source is set without environment-id; set both, or remove environment-source"))
+		errs = append(
+			errs,
+			errors.New("environment-source is set without environment-id; set both, or remove environment-source"),
+		)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return defaults, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
@@ -267,7 +270,9 @@ func list(data map[string]string, key string, into *hosts.List) error {
 }
 
 // kindName is a kind and its group, such as Cluster.cluster.x-k8s.io.
-var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
+var kindName = regexp.MustCompile(
+	`^[A-Z][A-Za-z0-9]{0,62}\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`,
+)
 
 // maxKinds bounds the kinds: each costs an informer.
 const maxKinds = 64

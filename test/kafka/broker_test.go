@@ -88,7 +88,7 @@ func (b *broker) configure() {
 
 func (b *broker) java(args ...string) *exec.Cmd {
 	all := append([]string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(b.jars, "*")}, args...)
-	cmd := exec.Command("java", all...) //nolint:gosec,noctx // the test stops it
+	cmd := exec.Command("java", all...) //nolint:noctx // the test stops it
 	cmd.Dir = b.dir
 	return cmd
 }
@@ -125,7 +125,7 @@ func (b *broker) start() {
 			return
 		}
 		if time.Since(began) > time.Minute {
-			text, _ := os.ReadFile(filepath.Join(b.dir, "log")) //nolint:errcheck // only for the message
+			text, _ := os.ReadFile(filepath.Join(b.dir, "log")) // it is only for the message
 			b.t.Fatalf("the broker does not answer: %v\n%s", err, text)
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -15,22 +15,42 @@ import (
 )
 
 // NewSourceInformer caches the CDEventSources of ns, or of all namespaces.
-func NewSourceInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func NewSourceInformer(
+	cs *Clientset,
+	ns string,
+	resync time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	return newInformer(cs.CDEventSources(ns), &v1alpha1.CDEventSource{}, resync, indexers)
 }
 
 // NewSubjectInformer caches the CDEventSubjects of ns, or of all namespaces.
-func NewSubjectInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func NewSubjectInformer(
+	cs *Clientset,
+	ns string,
+	resync time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	return newInformer(cs.CDEventSubjects(ns), &v1alpha1.CDEventSubject{}, resync, indexers)
 }
 
 // NewGateInformer caches the CanaryGates of ns, or of all namespaces.
-func NewGateInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func NewGateInformer(
+	cs *Clientset,
+	ns string,
+	resync time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	return newInformer(cs.CanaryGates(ns), &v1alpha1.CanaryGate{}, resync, indexers)
 }
 
 // NewPlacementInformer caches the ShardPlacements of ns, or of all namespaces.
-func NewPlacementInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func NewPlacementInformer(
+	cs *Clientset,
+	ns string,
+	resync time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	return newInformer(cs.ShardPlacements(ns), &v1alpha1.ShardPlacement{}, resync, indexers)
 }
 
@@ -46,7 +66,12 @@ type listWatcher[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func newInformer[L runtime.Object](lw listWatcher[L], example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func newInformer[L runtime.Object](
+	lw listWatcher[L],
+	example runtime.Object,
+	resync time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	if indexers == nil {
 		indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	}

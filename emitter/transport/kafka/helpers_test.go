@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -116,9 +115,9 @@ func checkOutcome(t *testing.T, out transport.Outcome, class transport.Class, st
 }
 
 // consume returns n records of the topic, those of each partition in order.
-func consume(t *testing.T, n int, servers []string, options ...kgo.Opt) []*kgo.Record {
+func consume(t *testing.T, n int, servers []string) []*kgo.Record {
 	t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(servers...), kgo.ConsumeTopics(topic)}, options...)...)
+	c, err := kgo.NewClient(kgo.SeedBrokers(servers...), kgo.ConsumeTopics(topic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,10 +166,4 @@ func secured(t *testing.T, mechanism string) (*kfake.Cluster, *certs.Authority) 
 	ca := certs.NewAuthority(t)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.Issue("broker", time.Hour).TLS}}
 	return cluster(t, kfake.TLS(config), kfake.EnableSASL(), kfake.Superuser(mechanism, "me", secret)), ca
-}
-
-func dialTo(ca *certs.Authority) kgo.Opt {
-	return kgo.Dialer(func(ctx context.Context, network, at string) (net.Conn, error) {
-		return (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca.Pool()}}).DialContext(ctx, network, at)
-	})
 }

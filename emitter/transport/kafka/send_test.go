@@ -101,10 +101,10 @@ func checkOrder(t *testing.T, ids []string, objects, events int) (twice int) {
 			t.Fatal(err)
 		}
 		next, object := last[id[:i]], id[:i]
-		switch {
-		case n == next:
+		switch n {
+		case next:
 			last[object] = n + 1
-		case n == next-1:
+		case next - 1:
 			twice++
 		default:
 			t.Errorf("%s: event %d after %d", object, n, next-1)

@@ -41,7 +41,10 @@ type Access struct {
 // NewAccess reviews recently accepted tokens with one client, known, and all others with another, unknown.
 // Give each client its own rate limit, so that invalid tokens do not delay known ones.
 func NewAccess(known, unknown kubernetes.Interface) *Access {
-	return &Access{reviews: authserver.NewReviews(known, unknown, Audience, howTo, rememberMost), allowed: cache.NewLRUExpireCache(rememberMost)}
+	return &Access{
+		reviews: authserver.NewReviews(known, unknown, Audience, howTo, rememberMost),
+		allowed: cache.NewLRUExpireCache(rememberMost),
+	}
 }
 
 type grant struct {
@@ -53,15 +56,22 @@ type grant struct {
 func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 	token := authserver.Token(r)
 	if token == "" {
-		return &authserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo}
+		return &authserver.RefusedError{
+			Status:  http.StatusUnauthorized,
+			Message: "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo,
+		}
 	}
 	who := grant{authserver.DigestOf(token), gate}
 	if _, ok := a.allowed.Get(who); ok {
 		return nil
 	}
-	err := a.reviews.Review(r, token, func(ctx context.Context, kube kubernetes.Interface, user authenticationv1.UserInfo) error {
-		return authorize(ctx, kube, user, gate)
-	})
+	err := a.reviews.Review(
+		r,
+		token,
+		func(ctx context.Context, kube kubernetes.Interface, user authenticationv1.UserInfo) error {
+			return authorize(ctx, kube, user, gate)
+		},
+	)
 	if err != nil {
 		return err //nolint:wrapcheck // a refusal, or complete
 	}
@@ -71,7 +81,12 @@ func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 
 const howTo = "create one with: kubectl create token NAME --audience=" + Audience
 
-func authorize(ctx context.Context, kube kubernetes.Interface, user authenticationv1.UserInfo, gate types.NamespacedName) error {
+func authorize(
+	ctx context.Context,
+	kube kubernetes.Interface,
+	user authenticationv1.UserInfo,
+	gate types.NamespacedName,
+) error {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
@@ -81,7 +96,12 @@ func authorize(ctx context.Context, kube kubernetes.Interface, user authenticati
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: gate.Namespace, Name: gate.Name, Verb: "get", Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
+				Namespace: gate.Namespace,
+				Name:      gate.Name,
+				Verb:      "get",
+				Group:     resource.Group,
+				Version:   resource.Version,
+				Resource:  resource.Resource,
 			},
 		},
 	}, metav1.CreateOptions{})
@@ -92,8 +112,11 @@ func authorize(ctx context.Context, kube kubernetes.Interface, user authenticati
 		return fmt.Errorf("reviewing the rights of %s: %w", user.Username, errors.New(review.Status.EvaluationError))
 	}
 	if !review.Status.Allowed || review.Status.Denied {
-		return &authserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
-			user.Username, resource.Resource, resource.Group, gate.Name, gate.Namespace)}
+		return &authserver.RefusedError{
+			Status: http.StatusForbidden,
+			Message: fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
+				user.Username, resource.Resource, resource.Group, gate.Name, gate.Namespace),
+		}
 	}
 	return nil
 }

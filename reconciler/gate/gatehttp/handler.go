@@ -132,7 +132,11 @@ func drained(w http.ResponseWriter, r *http.Request) bool {
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	authserver.Dismiss(w, status, fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err))
+	authserver.Dismiss(
+		w,
+		status,
+		fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err),
+	)
 	return false
 }
 
@@ -142,7 +146,13 @@ func unsplitPasses(r *http.Request) (bool, error) {
 	passes := false
 	for name, values := range r.URL.Query() {
 		if name != parameter || len(values) != 1 || values[0] != value {
-			return false, fmt.Errorf("%s=%s is not a parameter; the only parameter is %s=%s", name, strings.Join(values, ","), parameter, value)
+			return false, fmt.Errorf(
+				"%s=%s is not a parameter; the only parameter is %s=%s",
+				name,
+				strings.Join(values, ","),
+				parameter,
+				value,
+			)
 		}
 		passes = true
 	}
@@ -165,7 +175,11 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit bool) (Answer, bool) {
 	if !h.Ready() {
 		w.Header().Set("Retry-After", "1")
-		authserver.Refuse(w, http.StatusServiceUnavailable, "this replica has just started and does not know the gates yet; try again")
+		authserver.Refuse(
+			w,
+			http.StatusServiceUnavailable,
+			"this replica has just started and does not know the gates yet; try again",
+		)
 		return Answer{}, false
 	}
 	gate, err := h.Gates(key)
@@ -177,7 +191,9 @@ func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit
 		authserver.Refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
 	case !gate.Spec.Watch:
 		authserver.Refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
-			"CanaryGate %s does not start runs itself; set spec.watch to true, or refer to the gate from a Tekton CustomRun and read its results", key))
+			"CanaryGate %s does not start runs itself; set spec.watch to true, or refer to the gate from a Tekton CustomRun and read its results",
+			key,
+		))
 	default:
 		return answer(gate, h.Service(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
 	}

@@ -171,13 +171,27 @@ func (s *Settings) readQueries(data map[string]string) error {
 	}
 	text, given := data[prometheusKey]
 	if !given && len(s.Queries) > 0 {
-		errs = append(errs, fmt.Errorf("%s is missing; queries need the address of your Prometheus, such as http://prometheus.monitoring.svc:9090", prometheusKey))
+		errs = append(
+			errs,
+			fmt.Errorf(
+				"%s is missing; queries need the address of your Prometheus, such as http://prometheus.monitoring.svc:9090",
+				prometheusKey,
+			),
+		)
 	}
 	if given {
 		u, err := url.Parse(strings.TrimSpace(text))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
 			u.Fragment != "" {
-			return errors.Join(append(errs, fmt.Errorf("%s is %q; it must be the address of your Prometheus, such as http://prometheus.monitoring.svc:9090, without user, query and fragment", prometheusKey, text))...)
+			return errors.Join(
+				append(
+					errs,
+					fmt.Errorf(
+						"%s is %q; it must be the address of your Prometheus, such as http://prometheus.monitoring.svc:9090, without user, query and fragment",
+						prometheusKey,
+						text,
+					),
+				)...)
 		}
 		if _, err := hosts.Of(u.Hostname()); err != nil {
 			return errors.Join(append(errs, fmt.Errorf("%s is %q, which cannot be used: the host %w", prometheusKey, text,
