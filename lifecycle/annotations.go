@@ -5,7 +5,7 @@ package lifecycle
 import (
 	"strings"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // BoundAnnotations returns the annotations to keep of an object: those that are carried, without credentials and within
@@ -18,7 +18,7 @@ func BoundAnnotations(all map[string]string, carried []string) map[string]string
 		if !ok {
 			continue
 		}
-		v = text.WithoutCredentials(v)
+		v = sanitize.WithoutCredentials(v)
 		if most := min(room, maxAnnotation); JSONSize(v) > most {
 			v = shortened(v, most)
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // Limits, in bytes of JSON, on what a memory and each transition in the journal hold of an object.
@@ -54,7 +54,7 @@ const unresolved = "unresolved"
 func (r *Revision) SetImages(all []Image) {
 	all = slices.Clone(all)
 	for i := range all {
-		all[i].Image, all[i].Digest = text.WithoutCredentials(all[i].Image), text.WithoutCredentials(all[i].Digest)
+		all[i].Image, all[i].Digest = sanitize.WithoutCredentials(all[i].Image), sanitize.WithoutCredentials(all[i].Digest)
 	}
 	r.Images, r.Digests = BoundImages(slices.Clone(all)), ""
 	if len(r.Images) == len(all) {

@@ -5,7 +5,7 @@ package v1alpha1
 import (
 	"knative.dev/pkg/apis"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // SinkAddress returns where to send the events of a source, nil if that is not known. The status has the address
@@ -39,7 +39,7 @@ func Shown(u *apis.URL) *apis.URL {
 	if u == nil {
 		return nil
 	}
-	bare := text.WithoutCredentials(u.String())
+	bare := sanitize.WithoutCredentials(u.String())
 	if bare == u.String() {
 		return u
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // StatefulPrefix is the prefix of the annotations with which the template of a Knative Service
@@ -138,7 +138,7 @@ type statefulParser struct {
 func (p *statefulParser) wrong(name, right string, args ...any) {
 	p.errs = append(
 		p.errs,
-		fmt.Errorf("annotation %s is %q; %s", name, text.Truncate(p.annotations[name], 64), fmt.Sprintf(right, args...)),
+		fmt.Errorf("annotation %s is %q; %s", name, sanitize.Truncate(p.annotations[name], 64), fmt.Sprintf(right, args...)),
 	)
 }
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -252,7 +252,7 @@ const maxNote = 256
 
 // brief also drops invalid UTF-8, which pods may send.
 func brief(s string) string {
-	return text.Truncate(text.WithoutCredentials(strings.ToValidUTF8(s, "")), maxNote)
+	return sanitize.Truncate(sanitize.WithoutCredentials(strings.ToValidUTF8(s, "")), maxNote)
 }
 
 // host returns the host of an address such as "pekko://shop@10.0.0.7:25520". Java writes IPv6 addresses out in full,

@@ -5,7 +5,7 @@ package gaterun
 import (
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
@@ -60,7 +60,7 @@ func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...strin
 	}
 	at := toSeconds(now)
 	r.GateRun.CompletionTime, r.GateRun.WaitingSince, r.GateRun.PlacedSince, r.GateRun.Evidence = &at, nil, nil, nil
-	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), text.Truncate(message, maxMessage)
+	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), sanitize.Truncate(message, maxMessage)
 	if r.Spec.DryRun {
 		r.GateRun.Reasons = distinct(append(r.GateRun.Reasons, string(verdict.DryRun)))
 	}

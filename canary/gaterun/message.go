@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
@@ -16,7 +16,7 @@ import (
 const maxMessage = 1021
 
 func (r *Run) setMessage(format string, args ...any) {
-	r.GateRun.Message = text.Truncate(fmt.Sprintf(format, args...), maxMessage)
+	r.GateRun.Message = sanitize.Truncate(fmt.Sprintf(format, args...), maxMessage)
 }
 
 // progress says what the run waits for, and how much is missing.

@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // Figure is what a series counts, in the vocabulary of the neutral contract.
@@ -276,7 +276,7 @@ func (r *Reader) Hint(series string, l Labels) string {
 		case got == Unknown:
 			continue // the mapping says that it does not know
 		case got != "":
-			said = fmt.Sprintf("%s has %s=%q", series, from.Label, text.Truncate(got, hintLength))
+			said = fmt.Sprintf("%s has %s=%q", series, from.Label, sanitize.Truncate(got, hintLength))
 		default:
 			said = fmt.Sprintf("%s has no label %s, but %s", series, from.Label, labelNames(l))
 		}
@@ -292,7 +292,7 @@ func (f *From) values() string {
 	}
 	var all []string
 	for _, v := range slices.Sorted(maps.Keys(f.Values)) {
-		all = append(all, text.Truncate(v, hintLength))
+		all = append(all, sanitize.Truncate(v, hintLength))
 	}
 	return strings.Join(all[:min(len(all), 10)], ", ")
 }
@@ -306,7 +306,7 @@ func labelNames(l Labels) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(named.Map())) {
 		if name != "__name__" {
-			all = append(all, text.Truncate(name, hintLength))
+			all = append(all, sanitize.Truncate(name, hintLength))
 		}
 	}
 	if len(all) == 0 {

@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
@@ -69,7 +69,7 @@ func checkRuntimes(runtimes []string) error {
 	var errs []error
 	for i, r := range runtimes {
 		if !slices.Contains(known, r) {
-			errs = append(errs, fmt.Errorf("runtimes[%d] is %q; it must be one of %s", i, text.Truncate(r, hintLength),
+			errs = append(errs, fmt.Errorf("runtimes[%d] is %q; it must be one of %s", i, sanitize.Truncate(r, hintLength),
 				strings.Join(known, ", ")))
 		}
 	}

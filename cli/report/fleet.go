@@ -14,7 +14,7 @@ import (
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
@@ -251,7 +251,7 @@ func sourceOf(s *v1alpha1.CDEventSource) Source {
 	out := Source{
 		Namespace:  s.Namespace,
 		Name:       s.Name,
-		Sink:       text.WithoutCredentials(s.Status.SinkURI.String()),
+		Sink:       sanitize.WithoutCredentials(s.Status.SinkURI.String()),
 		Ready:      "Unknown",
 		Delivering: "Unknown",
 		Pending:    s.Status.Pending,

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // Foreign returns what somebody else wrote, as it may be shown on one line: everything visible, and without
 // credentials. All that a command or the page shows passes through it or Values.
-func Foreign(s string) string { return text.Visible(text.WithoutCredentials(s)) }
+func Foreign(s string) string { return sanitize.Visible(sanitize.WithoutCredentials(s)) }
 
 // Args returns the arguments of a format. Texts in them, and what has a text, are foreign, apart from Painted.
 func Args(args []any) []any {
@@ -52,7 +52,7 @@ func Values(v any) (any, error) {
 func values(v any) any {
 	switch t := v.(type) {
 	case string:
-		return text.VisibleLines(text.WithoutCredentials(t))
+		return sanitize.VisibleLines(sanitize.WithoutCredentials(t))
 	case []any:
 		for i := range t {
 			t[i] = values(t[i])

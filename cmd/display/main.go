@@ -23,7 +23,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/binding"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 func main() {
@@ -70,12 +70,12 @@ func (d *display) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		data.Reset()
 		fmt.Fprintf(&data, "%d bytes of %s", len(e.Data()), e.DataContentType())
 	}
-	line := text.Visible(fmt.Sprintf("%s %s %s", e.Time().UTC().Format(time.RFC3339), e.Type(), e.Subject()))
-	line += "\n  " + text.Visible(fmt.Sprintf("id %s, source %s", e.ID(), e.Source()))
+	line := sanitize.Visible(fmt.Sprintf("%s %s %s", e.Time().UTC().Format(time.RFC3339), e.Type(), e.Subject()))
+	line += "\n  " + sanitize.Visible(fmt.Sprintf("id %s, source %s", e.ID(), e.Source()))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// Anyone may send an event, and JSON may contain what a terminal obeys.
-	if _, err := fmt.Fprintf(d.out, "%s\n  %s\n", line, text.VisibleLines(data.String())); err != nil {
+	if _, err := fmt.Fprintf(d.out, "%s\n  %s\n", line, sanitize.VisibleLines(data.String())); err != nil {
 		http.Error(w, "the event cannot be printed", http.StatusInternalServerError)
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/cli/command"
 )
 
@@ -23,7 +23,7 @@ func main() {
 		IOStreams: command.Streams(), Program: os.Args[0], Getenv: os.Getenv, Now: time.Now,
 	}, os.Args[1:]).ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error: "+text.VisibleLines(text.WithoutCredentials(err.Error())))
+		fmt.Fprintln(os.Stderr, "error: "+sanitize.VisibleLines(sanitize.WithoutCredentials(err.Error())))
 		stop()
 		os.Exit(1)
 	}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -47,7 +47,7 @@ func write(getenv func(string) string, nodes []corev1.Node) error {
 	size := 0
 	for _, n := range nodes {
 		// A kubelet may not have reported yet, and the other cluster chooses what is written here.
-		line := text.Visible(strings.TrimSpace(n.Name+" "+n.Status.NodeInfo.KubeletVersion)) + "\n"
+		line := sanitize.Visible(strings.TrimSpace(n.Name+" "+n.Status.NodeInfo.KubeletVersion)) + "\n"
 		if size += lifecycle.JSONSize(line); size > maxResult {
 			lines.WriteString("…\n")
 			break

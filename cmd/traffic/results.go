@@ -8,7 +8,7 @@ import (
 
 	"knative.dev/pkg/apis"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -24,7 +24,7 @@ const (
 const mostResult = 2 << 10
 
 // shown returns a text of ours, which may quote conditions that others wrote, as it may be shown.
-func shown(s string) string { return text.Visible(text.WithoutCredentials(s)) }
+func shown(s string) string { return sanitize.Visible(sanitize.WithoutCredentials(s)) }
 
 // results writes the files that Tekton reads; RESULT_… names each file.
 type results struct{ getenv func(string) string }
@@ -35,7 +35,7 @@ func (r results) write(name, value string) error {
 		return nil // outside of Tekton
 	}
 	for value = shown(value); lifecycle.JSONSize(value) > mostResult; {
-		value = text.Truncate(value, len(value)*3/4)
+		value = sanitize.Truncate(value, len(value)*3/4)
 	}
 	if err := os.WriteFile(path, []byte(value), 0o644); err != nil { //nolint:gosec // Tekton reads it as another user
 		return fmt.Errorf("writing result %s: %w", name, err)

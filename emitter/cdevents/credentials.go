@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -35,7 +35,7 @@ func withoutCredentials(p v1alpha1.Profile, t lifecycle.Transition) (v1alpha1.Pr
 
 func clean(all ...*string) {
 	for _, s := range all {
-		*s = text.WithoutCredentials(*s)
+		*s = sanitize.WithoutCredentials(*s)
 	}
 }
 
@@ -50,7 +50,7 @@ func cleanList(all []string) []string {
 func cleanMap(all map[string]string) map[string]string {
 	all = maps.Clone(all)
 	for k, v := range all {
-		all[k] = text.WithoutCredentials(v)
+		all[k] = sanitize.WithoutCredentials(v)
 	}
 	return all
 }

@@ -5,7 +5,7 @@ package cdevents
 import (
 	"slices"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -68,7 +68,7 @@ func environmentData(s v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n *n
 		EnvironmentState: environmentState("customData.environment", t.Environment.Environment, n),
 		Changed:          t.Environment.Changed,
 		Beneath:          t.Environment.Beneath,
-		BeneathReason:    text.Truncate(t.Environment.BeneathReason, maxProvenance),
+		BeneathReason:    sanitize.Truncate(t.Environment.BeneathReason, maxProvenance),
 	}
 	if p := t.Environment.Previous; p != nil {
 		previous := environmentState("customData.environment.previous", *p, n)
@@ -85,7 +85,7 @@ func environmentState(field string, from lifecycle.Environment, n *notes) Enviro
 		URL:      endpoint(field+".url", from.URL, n),
 		Class:    bounded(field+".class", from.Class, n),
 		Pools:    pools(field+".pools", from.Pools, n),
-		Note:     text.Truncate(from.Note, maxProvenance),
+		Note:     sanitize.Truncate(from.Note, maxProvenance),
 	}
 }
 

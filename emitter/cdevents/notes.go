@@ -5,7 +5,7 @@ package cdevents
 import (
 	"fmt"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // Note says why a field of the event differs from what was asked for.
@@ -29,5 +29,5 @@ func (n *notes) add(field, format string, args ...any) {
 // clip shortens a quoted value so that it cannot fill an event.
 func clip(s string) string {
 	const limit = 128
-	return text.Truncate(s, limit)
+	return sanitize.Truncate(s, limit)
 }

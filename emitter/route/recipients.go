@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -154,8 +154,8 @@ func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) 
 	if o := s.Spec.CloudEventOverrides; o != nil && len(o.Extensions) > 0 {
 		p.Extensions = withoutCredentials(o.Extensions)
 	}
-	p.Environment.ID = text.WithoutCredentials(p.Environment.ID)
-	p.Environment.Source = text.WithoutCredentials(p.Environment.Source)
+	p.Environment.ID = sanitize.WithoutCredentials(p.Environment.ID)
+	p.Environment.Source = sanitize.WithoutCredentials(p.Environment.Source)
 	return p
 }
 
@@ -164,7 +164,7 @@ func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) 
 func withoutCredentials(all map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range all {
-		bare := text.WithoutCredentials(v)
+		bare := sanitize.WithoutCredentials(v)
 		if bare != v && out == nil {
 			out = maps.Clone(all)
 		}

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
@@ -175,7 +175,7 @@ func attributes(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) []
 	}
 	add := func(key, value string) {
 		if value != "" {
-			out = append(out, attribute.String(key, text.WithoutCredentials(value)))
+			out = append(out, attribute.String(key, sanitize.WithoutCredentials(value)))
 		}
 	}
 	if subject.Kind == "Service" {

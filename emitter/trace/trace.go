@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"knative.dev/pkg/observability/tracing"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
@@ -159,7 +159,7 @@ func (t *Tracer) span(ctx context.Context, id trace.SpanID, name string, from, t
 	_, s := t.tracer.Start(withSpan(ctx, id), name, trace.WithTimestamp(from),
 		trace.WithAttributes(attributes(subject, tr)...))
 	if why := failure(tr); why != "" && name != "build" {
-		s.SetStatus(codes.Error, text.WithoutCredentials(why))
+		s.SetStatus(codes.Error, sanitize.WithoutCredentials(why))
 	}
 	s.End(trace.WithTimestamp(to))
 }

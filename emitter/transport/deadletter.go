@@ -6,7 +6,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	"knative.dev/eventing/pkg/kncloudevents/attributes"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // DeadLetter returns a copy of the event for the dead letter sink. Knative's extensions in
@@ -19,7 +19,7 @@ func DeadLetter(ev event.Event, refusedBy Target, out Outcome) event.Event {
 	}
 	if out.Err != nil {
 		letter.SetExtension(attributes.KnativeErrorDataExtensionKey,
-			text.Truncate(out.Err.Error(), attributes.KnativeErrorDataExtensionMaxLength-len("…")))
+			sanitize.Truncate(out.Err.Error(), attributes.KnativeErrorDataExtensionMaxLength-len("…")))
 	}
 	return letter
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // endpoint returns an absolute URI for an address: a URL, a host, or a host with a port. The port, if there is one,
@@ -20,7 +20,7 @@ func endpoint(address string, port int64) (string, error) {
 	if len(address) > maxURL {
 		return "", fmt.Errorf("it has more than %d bytes", maxURL)
 	}
-	address = text.WithoutCredentials(address)
+	address = sanitize.WithoutCredentials(address)
 	scheme, rest, is := strings.Cut(address, "://")
 	if !is {
 		scheme, rest = "https", address
@@ -33,9 +33,9 @@ func endpoint(address string, port int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	whole := text.WithoutCredentials(scheme + "://" + host + tail) // with the scheme, a name before the host is one
+	whole := sanitize.WithoutCredentials(scheme + "://" + host + tail) // with the scheme, a name before the host is one
 	if u, err := url.Parse(whole); err != nil || u.Host == "" {
-		return "", fmt.Errorf("%q is no address", text.Truncate(address, maxField))
+		return "", fmt.Errorf("%q is no address", sanitize.Truncate(address, maxField))
 	}
 	return whole, nil
 }
@@ -46,12 +46,12 @@ func hostPort(authority string, port int64) (string, error) {
 	if h, p, err := net.SplitHostPort(authority); err == nil {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
-			return "", fmt.Errorf("%q is no port", text.Truncate(p, maxField))
+			return "", fmt.Errorf("%q is no port", sanitize.Truncate(p, maxField))
 		}
 		host, port = h, int64(n)
 	}
 	if ip, err := netip.ParseAddr(host); strings.Contains(host, ":") && (err != nil || ip.Zone() != "") || host == "" {
-		return "", fmt.Errorf("%q is no host", text.Truncate(authority, maxField))
+		return "", fmt.Errorf("%q is no host", sanitize.Truncate(authority, maxField))
 	}
 	switch {
 	case port < 0 || port > 1<<16-1:

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -168,7 +168,7 @@ func (o object) pools(notes *[]string) []string {
 	var out []string
 	for _, list := range []string{"machineDeployments", "machinePools"} {
 		for _, m := range o.list("spec", "topology", "workers", list) {
-			if name := text.WithoutCredentials(str(m["name"])); name != "" && len(name) <= maxField {
+			if name := sanitize.WithoutCredentials(str(m["name"])); name != "" && len(name) <= maxField {
 				out = append(out, name)
 			}
 		}

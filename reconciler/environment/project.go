@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
@@ -152,7 +152,9 @@ func (o object) text(paths ...string) string {
 
 // bounded is what is kept of a text: no credentials, and no more than the limit. Cut off first, a URL would not show
 // that it has some.
-func bounded(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
+func bounded(s string, limit int) string {
+	return sanitize.Truncate(sanitize.WithoutCredentials(s), limit)
+}
 
 // list returns the maps in the list at a path.
 func (o object) list(path ...string) []map[string]any {

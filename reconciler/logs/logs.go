@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"knative.dev/pkg/logging"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 // WithoutCredentials returns a context whose logger writes no credentials. Errors of others quote URLs.
@@ -45,7 +45,7 @@ func (c core) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedE
 
 // Write implements zapcore.Core.
 func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	e.Message = text.WithoutCredentials(e.Message)
+	e.Message = sanitize.WithoutCredentials(e.Message)
 	return c.Core.Write(e, clean(fields)) //nolint:wrapcheck // the caller is zap
 }
 
@@ -65,7 +65,7 @@ func cleanField(f zapcore.Field) zapcore.Field {
 		zapcore.SkipType, zapcore.NamespaceType:
 		return f
 	case zapcore.StringType:
-		f.String = text.WithoutCredentials(f.String)
+		f.String = sanitize.WithoutCredentials(f.String)
 		return f
 	case zapcore.ErrorType, zapcore.StringerType:
 		return cleaned(f, func() string { return fmt.Sprint(f.Interface) })
@@ -84,7 +84,7 @@ func cleanField(f zapcore.Field) zapcore.Field {
 // cleaned returns a field with the text instead of its value, if the text has credentials.
 func cleaned(f zapcore.Field, as func() string) zapcore.Field {
 	was := as()
-	if is := text.WithoutCredentials(was); is != was {
+	if is := sanitize.WithoutCredentials(was); is != was {
 		return zap.String(f.Key, is)
 	}
 	return f

@@ -6,7 +6,7 @@ import (
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -48,4 +48,6 @@ func troubleOf(c *apis.Condition) *lifecycle.Trouble {
 }
 
 // bounded is what is kept of a text: no credentials, and no more than the limit.
-func bounded(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
+func bounded(s string, limit int) string {
+	return sanitize.Truncate(sanitize.WithoutCredentials(s), limit)
+}

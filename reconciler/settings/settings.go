@@ -23,7 +23,7 @@ import (
 	cm "knative.dev/pkg/configmap/parser"
 
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
@@ -224,9 +224,9 @@ func absolute(data map[string]string, key string, into *string) error {
 	// A URI that CloudEvents cannot carry would make every event invalid.
 	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
 		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key,
-			text.WithoutCredentials(value))
+			sanitize.WithoutCredentials(value))
 	}
-	if text.WithoutCredentials(value) != value {
+	if sanitize.WithoutCredentials(value) != value {
 		return fmt.Errorf("%s contains credentials; remove them, because it is part of every event", key)
 	}
 	*into = value

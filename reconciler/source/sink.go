@@ -16,7 +16,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/network"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
@@ -145,7 +145,7 @@ func checkAbsolute(field string, u *apis.URL, schemes transport.Schemes) error {
 }
 
 // redacted formats a URI without credentials.
-func redacted(u *apis.URL) string { return fmt.Sprintf("%q", text.WithoutCredentials(u.String())) }
+func redacted(u *apis.URL) string { return fmt.Sprintf("%q", sanitize.WithoutCredentials(u.String())) }
 
 func (l *look) reference(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
 	ref := *d.Ref

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -162,7 +162,7 @@ func (r *Run) Request() (*Request, *Problem) {
 				InvalidParams,
 				"param %q is %s; it must be a string",
 				p.Name,
-				text.Truncate(string(p.Value), maxQuoted),
+				sanitize.Truncate(string(p.Value), maxQuoted),
 			)
 		case seen[p.Name]:
 			return nil, invalid(InvalidParams, "param %q is specified twice", p.Name)

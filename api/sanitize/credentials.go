@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package text
+package sanitize
 
 import (
 	"net/url"

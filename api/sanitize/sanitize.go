@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package text prepares text that others wrote for events, statuses, messages, logs and terminals.
+// Package sanitize prepares text that others wrote for events, statuses, messages, logs and terminals.
 //
 // Its invariants: Truncate returns as much as the limit allows, as valid UTF-8. WithoutCredentials is the only place
 // that decides what a credential in a URL is.
-package text
+package sanitize
 
 import "strings"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package text_test
+package sanitize_test
 
 import (
 	"testing"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 )
 
 func TestTruncate(t *testing.T) {
@@ -23,7 +23,7 @@ func TestTruncate(t *testing.T) {
 		{"dép", 2, "d…"},
 		{"日本", 1, "…"},
 	} {
-		if got := text.Truncate(c.in, c.limit); got != c.want {
+		if got := sanitize.Truncate(c.in, c.limit); got != c.want {
 			t.Errorf("%q to %d bytes: got %q, want %q", c.in, c.limit, got, c.want)
 		}
 	}
