@@ -4,7 +4,6 @@ package kafka
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"strconv"
@@ -95,8 +94,8 @@ func TestTLS(t *testing.T) {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.Issue("broker", time.Hour).TLS},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clientCA.Pool(),
-		VerifyPeerCertificate: func(_ [][]byte, chains [][]*x509.Certificate) error {
-			subject.Store(chains[0][0].Subject.CommonName)
+		VerifyConnection: func(state tls.ConnectionState) error {
+			subject.Store(state.PeerCertificates[0].Subject.CommonName)
 			return nil
 		},
 	}
@@ -209,7 +208,7 @@ func advertise(t *testing.T, c *kfake.Cluster, host string) {
 		}
 		resp := req.ResponseKind().(*kmsg.MetadataResponse) //nolint:errcheck,forcetypeassert // its own kind
 		broker := kmsg.NewMetadataResponseBroker()
-		broker.NodeID, broker.Host, broker.Port = 7, host, int32(n)
+		broker.NodeID, broker.Host, broker.Port = 7, host, int32(n) //nolint:gosec // ParseInt limits it
 		resp.Brokers, resp.ControllerID = append(resp.Brokers, broker), 7
 		for _, asked := range req.Topics {
 			topic := kmsg.NewMetadataResponseTopic()
