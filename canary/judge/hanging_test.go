@@ -241,7 +241,7 @@ func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
 		if got[verdict.Pass] < runs {
 			t.Errorf("%s: %v, the last after %s", tc.name, got, ends[runs-1])
 		}
-		if !tc.late && ends[runs/2] > 150*time.Second {
+		if !tc.late && !testing.Short() && ends[runs/2] > 150*time.Second { // one run has no middle
 			t.Errorf("%s: the middle one passed after %s", tc.name, ends[runs/2])
 		}
 	}
