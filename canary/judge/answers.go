@@ -26,7 +26,7 @@ type answers struct {
 // note takes a window.
 func (d *metricData) note(m Metric, w Window, before past) {
 	if d.Answers == nil {
-		d.Answers = &answers{Codes: map[string]sides{}, Redirects: &test{Odds: redirectOdds(m)}}
+		d.Answers = &answers{Redirects: &test{Odds: redirectOdds(m)}}
 	}
 	a := d.Answers
 	w.Canary.Codes, w.Baseline.Codes = grownCodes(w.Canary, w.Young.Canary), grownCodes(w.Baseline, w.Young.Baseline)
@@ -59,6 +59,9 @@ func (a *answers) count(code string, n sides) {
 	case !anyCode(code):
 		a.Unknown.plus(n)
 	case code[0] >= '2' && code[0] <= '4':
+		if a.Codes == nil { // JSON keeps no empty map
+			a.Codes = map[string]sides{}
+		}
 		was := a.Codes[code]
 		was.plus(n)
 		a.Codes[code] = was

@@ -116,6 +116,39 @@ func TestRunIsResumed(t *testing.T) {
 	}
 }
 
+// What a run keeps is empty at first, and JSON leaves out what is empty. A run that was read then takes whatever comes
+// next: requests with and without codes, pods, restarts and shards.
+func TestRunIsResumedBeforeItsFirstRequest(t *testing.T) {
+	t.Parallel()
+	for _, sharded := range []bool{false, true} {
+		p := everything(sharded)
+		p.Limits.CompareRestarts = true
+		p.Metrics = append(p.Metrics, Metric{Name: "client", Kind: ClientErrors, MaxOddsRatio: 3, Negligible: 0.005, Weight: 1})
+		rng := rand.New(rand.NewPCG(1, 3))
+		whole, written := Start(epoch, nil), Start(epoch, nil)
+		for i := range 20 {
+			w := at(i, arm(0, 0), arm(0, 0))
+			if i >= 4 {
+				w = wild(rng, i, 40)
+				w.Canary.Codes, w.Baseline.Codes = map[string]float64{"200": 50, "404": 1, "": 1}, map[string]float64{"200": 90, "302": 9}
+				w.Lives = []Life{{Pod: "new", Canary: true, Ran: time.Minute, Restarts: 1}, {Pod: "old", Ran: time.Minute, Restarts: 1}}
+			}
+			text, err := json.Marshal(written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			written = &Run{}
+			if err := json.Unmarshal(text, written); err != nil {
+				t.Fatal(err)
+			}
+			a, b := whole.Analyze(p, w), written.Analyze(p, w)
+			if !reflect.DeepEqual(a, b) {
+				t.Fatalf("sharded %v, analysis %d: without writing\n%+v\nwith\n%+v", sharded, i, a, b)
+			}
+		}
+	}
+}
+
 // mostBytes is the largest size of a run in a Kubernetes object.
 const mostBytes = 100 << 10
 
