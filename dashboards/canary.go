@@ -32,10 +32,7 @@ func canary() Dashboard {
 			{Name: "namespace", Title: "Namespace", Series: series(measured), Label: "k8s_namespace_name"},
 			{Name: "service", Title: "Service", Series: series(measured, ofNamespace), Label: "kn_service_name"},
 			{
-				Name:        "revision",
-				Title:       "Revision",
-				Series:      series(measured, ofNamespace, ofService),
-				Label:       byRevision,
+				Name: "revision", Title: "Revision", Series: series(measured, ofNamespace, ofService), Label: byRevision,
 				Many:        true,
 				Description: "Shares are always those of the whole Service, no matter which Revisions are selected.",
 			},
@@ -64,12 +61,8 @@ func canary() Dashboard {
 func routeChanged() Annotation {
 	share := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService))
 	before := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService)+" offset "+step)
-	return Annotation{
-		Name:  "Traffic",
-		Expr:  "(" + share + " > 0 unless " + share + " <= " + before + ") and on () group(" + before + ")",
-		Text:  revision + " gets more of the traffic",
-		Color: "blue",
-	}
+	return Annotation{Name: "Traffic", Expr: "(" + share + " > 0 unless " + share + " <= " + before +
+		") and on () group(" + before + ")", Text: revision + " gets more of the traffic", Color: "blue"}
 }
 
 // gateEnded marks the verdicts of gates.
@@ -93,17 +86,8 @@ func sides() Panel {
 		Queries: []Query{
 			{Column: "Required", Unit: percent, Expr: largest(byRevision, of("canary_traffic_share_ratio"))},
 			{Column: "Handled", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio"))},
-			{
-				Column: "Excess",
-				Unit:   percent,
-				Expr: largest(
-					byRevision,
-					of("canary_handled_share_ratio"),
-				) + " - " + largest(
-					byRevision,
-					of("canary_traffic_share_ratio"),
-				),
-			},
+			{Column: "Excess", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio")) + " - " +
+				largest(byRevision, of("canary_traffic_share_ratio"))},
 			{Column: "Requests", Unit: count, Expr: increase(byRevision, of(handledTotal))},
 			{Column: "Errors by entry", Unit: percent, Expr: entryErrorRatio(shown)},
 			{Column: "Errors handled", Unit: percent, Expr: handledErrorRatio(shown)},
@@ -180,19 +164,14 @@ func enteredRate() Panel {
 func matrix() Panel {
 	by := "entry_revision_name, " + byRevision
 	return Panel{
-		Title:       "Entered at one Revision, handled by another",
-		Unit:        rps,
-		Width:       24,
-		Kind:        Bars,
+		Title: "Entered at one Revision, handled by another", Unit: rps, Width: 24, Kind: Bars,
 		Empty:       "no data: the application does not report where a request entered",
 		Description: "Finished requests per second, by the Revision where they entered and the Revision that handled them, in the color of the latter. Pale: handled where they entered.",
 		Shades:      []Shade{{Names: `^(\S+) → \1$`, Percent: 15}},
-		Queries: []Query{
-			{
-				Expr:   rate(by, of("canary_handled_requests_by_entry_total"), short),
-				Legend: "{{entry_revision_name}} → " + revision,
-			},
-		},
+		Queries: []Query{{
+			Expr:   rate(by, of("canary_handled_requests_by_entry_total"), short),
+			Legend: "{{entry_revision_name}} → " + revision,
+		}},
 	}
 }
 

@@ -35,10 +35,8 @@ func everywhere(metric string, matchers ...string) string {
 
 // split counts the Revisions that share the traffic of a Service.
 func split() string {
-	return "count by (" + byService + ") (" + largest(
-		byService+", "+byRevision,
-		everywhere("canary_traffic_share_ratio"),
-	) + " > 0)"
+	return "count by (" + byService + ") (" +
+		largest(byService+", "+byRevision, everywhere("canary_traffic_share_ratio")) + " > 0)"
 }
 
 // undecided are Services whose last run ended without a useful verdict.
@@ -69,25 +67,13 @@ func fleetTable() Panel {
 		Description: "Revisions: how many share the traffic; more than one is a rollout. Canary: the smallest share. Last verdict: of its gates, within an hour. A Service's name leads to the dashboard of its canary.",
 		Queries: []Query{
 			{Column: "Revisions", Unit: count, Expr: split()},
-			{
-				Column: "Canary",
-				Unit:   percent,
-				Expr: "min by (" + byService + ") (" + largest(
-					byService+", "+byRevision,
-					everywhere("canary_traffic_share_ratio"),
-				) + " > 0 < 1)",
-			},
+			{Column: "Canary", Unit: percent, Expr: "min by (" + byService + ") (" +
+				largest(byService+", "+byRevision, everywhere("canary_traffic_share_ratio")) + " > 0 < 1)"},
 			{Column: "Requests", Unit: rps, Expr: rate(byService, everywhere(handledTotal), short)},
 			{Column: "Errors", Unit: percent, Expr: errorShare()},
 			{Column: "Restarts", Unit: count, Expr: increase(byService, everywhere(restartsTotal))},
-			{
-				Column: "Not known",
-				Unit:   count,
-				Expr: "count by (" + byService + ") (" + largest(
-					byService+", "+byRevision+", figure",
-					everywhere("canary_no_data"),
-				) + ")",
-			},
+			{Column: "Not known", Unit: count, Expr: "count by (" + byService + ") (" +
+				largest(byService+", "+byRevision+", figure", everywhere("canary_no_data")) + ")"},
 			{Expr: largest(byService+", verdict", everywhere("gate_verdict")) + " == 1"},
 		},
 	}
@@ -158,13 +144,8 @@ func fleetErrors() Panel {
 
 func fleetExcess() Panel {
 	by := byService + ", " + byRevision
-	excess := largest(
-		by,
-		everywhere("canary_handled_share_ratio"),
-	) + " - " + largest(
-		by,
-		everywhere("canary_traffic_share_ratio"),
-	)
+	excess := largest(by, everywhere("canary_handled_share_ratio")) + " - " +
+		largest(by, everywhere("canary_traffic_share_ratio"))
 	return Panel{
 		Title:       "Handled beyond the Route, the ten highest",
 		Unit:        percent,
@@ -197,14 +178,7 @@ func fleetUnknown() Panel {
 		Kind:        Bars,
 		Empty:       "Nothing is missing",
 		Description: "How many figures of Services are missing, by reason. docs/canary.md says what each reason means.",
-		Queries: []Query{
-			{
-				Expr: "count by (reason) (" + largest(
-					byService+", "+byRevision+", figure, reason",
-					everywhere("canary_no_data"),
-				) + ")",
-				Legend: "{{reason}}",
-			},
-		},
+		Queries: []Query{{Expr: "count by (reason) (" +
+			largest(byService+", "+byRevision+", figure, reason", everywhere("canary_no_data")) + ")", Legend: "{{reason}}"}},
 	}
 }

@@ -216,14 +216,10 @@ func (b *builder) formed(c *ClusterMemory, v *Cluster) {
 	}
 	c.Settling = b.at
 	b.startWait(waitSettling)
-	b.emit(
-		Transition{
-			Type:     ClusterFormed,
-			Revision: b.newestMember(v),
-			Links:    b.m.Last.link(LinkPath),
-			Cluster:  b.clusterDetails(false),
-		},
-	)
+	b.emit(Transition{
+		Type: ClusterFormed, Revision: b.newestMember(v), Links: b.m.Last.link(LinkPath),
+		Cluster: b.clusterDetails(false),
+	})
 }
 
 // join adds the chosen Revisions that have members, and reports whether there were any.

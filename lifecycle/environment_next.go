@@ -54,10 +54,7 @@ func NextEnvironment(rules Rules, m EnvironmentMemory, s EnvironmentSnapshot, at
 		return EnvironmentResult{Memory: m}
 	}
 	b := environmentBuilder{
-		rules:  rules,
-		m:      m.clone(),
-		s:      s,
-		at:     m.journalTime(at),
+		rules: rules, m: m.clone(), s: s, at: m.journalTime(at),
 		timing: timing{now: at, unconfirmed: s.Unconfirmed},
 	}
 	b.waits = &b.m.Waits
@@ -327,11 +324,9 @@ func (b *environmentBuilder) gone() {
 		}
 	}
 	if b.m.Created || b.m.Baselined {
-		b.milestone(
-			Transition{
-				Type:        EnvironmentDeleted,
-				Environment: &EnvironmentDetails{Beneath: b.s.Beneath, BeneathReason: b.s.BeneathReason},
-			},
-		)
+		b.milestone(Transition{
+			Type:        EnvironmentDeleted,
+			Environment: &EnvironmentDetails{Beneath: b.s.Beneath, BeneathReason: b.s.BeneathReason},
+		})
 	}
 }

@@ -56,10 +56,7 @@ func Baseline(s Snapshot) Result {
 // traffic, Published needs Deployed, and incidents report what the other steps left.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
 	b := builder{
-		rules:  rules,
-		m:      m.clone(),
-		s:      s,
-		at:     m.journalTime(at),
+		rules: rules, m: m.clone(), s: s, at: m.journalTime(at),
 		timing: timing{now: at, unconfirmed: s.Unconfirmed},
 	}
 	b.waits = &b.m.Waits

@@ -61,14 +61,10 @@ func (b *builder) placed(c *ClusterMemory, v *Cluster) {
 	}
 	c.Placement.Split = p.Split
 	if !inherited {
-		b.emit(
-			Transition{
-				Type:     ClusterRebalanced,
-				Revision: b.newestMember(v),
-				Links:    b.m.Last.link(LinkPath),
-				Cluster:  b.clusterDetails(v.Settled),
-			},
-		)
+		b.emit(Transition{
+			Type: ClusterRebalanced, Revision: b.newestMember(v), Links: b.m.Last.link(LinkPath),
+			Cluster: b.clusterDetails(v.Settled),
+		})
 	}
 }
 

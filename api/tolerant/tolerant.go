@@ -193,16 +193,8 @@ func explain(value any, err error) string {
 		want = "a number"
 	case reflect.Slice, reflect.Array:
 		want = "a list"
-	case reflect.Int,
-		reflect.Int8,
-		reflect.Int16,
-		reflect.Int32,
-		reflect.Int64,
-		reflect.Uint,
-		reflect.Uint8,
-		reflect.Uint16,
-		reflect.Uint32,
-		reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		want = "a whole number of " + fmt.Sprint(wrong.Type.Bits()) + " bits"
 	}
 	is := "an object"

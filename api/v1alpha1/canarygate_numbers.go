@@ -38,11 +38,8 @@ func (m *GateMetric) query(kind gateMetricType) *apis.FieldError {
 		return err
 	case kind.query:
 		if wrong := validation.IsDNS1123Label(m.Query); len(wrong) > 0 {
-			return apis.ErrInvalidValue(
-				m.Query,
-				"query",
-				"it must be the name of a query in ConfigMap config-canary, not a query: "+strings.Join(wrong, "; "),
-			)
+			return apis.ErrInvalidValue(m.Query, "query",
+				"it must be the name of a query in ConfigMap config-canary, not a query: "+strings.Join(wrong, "; "))
 		}
 	case m.Query != "":
 		return m.disallowed("query", func(t gateMetricType) bool { return t.query })
@@ -53,12 +50,8 @@ func (m *GateMetric) query(kind gateMetricType) *apis.FieldError {
 // disallowed says which types have a field that this one does not have.
 func (m *GateMetric) disallowed(field string, allowed func(gateMetricType) bool) *apis.FieldError {
 	err := apis.ErrDisallowedFields(field)
-	err.Details = fmt.Sprintf(
-		"only metrics of type %s have the field %s; the type of this one is %s",
-		strings.Join(namesOf(allowed), " or "),
-		field,
-		m.Type,
-	)
+	err.Details = fmt.Sprintf("only metrics of type %s have the field %s; the type of this one is %s",
+		strings.Join(namesOf(allowed), " or "), field, m.Type)
 	return err
 }
 
@@ -101,11 +94,8 @@ func (m *GateMetric) limit(kind gateMetricType) *apis.FieldError {
 	}
 	if kind.unlimited {
 		err := apis.ErrDisallowedFields("limit")
-		err.Details = fmt.Sprintf(
-			"metrics of type %s have no limit; set it on a metric of type %s",
-			m.Type,
-			MetricSlowRequests,
-		)
+		err.Details = fmt.Sprintf("metrics of type %s have no limit; set it on a metric of type %s", m.Type,
+			MetricSlowRequests)
 		return err
 	}
 	if err := number("limit", *m.Limit, above(0), below(1)); err != nil {
@@ -183,9 +173,6 @@ func number(field string, value float64, least, most bound) *apis.FieldError {
 	if least.holds(value) && most.holds(value) {
 		return nil
 	}
-	return apis.ErrInvalidValue(
-		value,
-		field,
-		fmt.Sprintf("it must be a number that is %s and %s", least.words, most.words),
-	)
+	return apis.ErrInvalidValue(value, field,
+		fmt.Sprintf("it must be a number that is %s and %s", least.words, most.words))
 }

@@ -138,11 +138,8 @@ func whole(field string, value, least, most int64) *apis.FieldError {
 
 func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 	if n := len(s.Metrics); n > maxGateMetrics {
-		return apis.ErrInvalidValue(
-			fmt.Sprintf("%d metrics", n),
-			"metrics",
-			fmt.Sprintf("at most %d are allowed, because each metric makes it harder to prove the others", maxGateMetrics),
-		)
+		return apis.ErrInvalidValue(fmt.Sprintf("%d metrics", n), "metrics",
+			fmt.Sprintf("at most %d are allowed, because each metric makes it harder to prove the others", maxGateMetrics))
 	}
 	decides := false
 	first := map[string]int{}

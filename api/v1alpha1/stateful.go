@@ -136,10 +136,8 @@ type statefulParser struct {
 }
 
 func (p *statefulParser) wrong(name, right string, args ...any) {
-	p.errs = append(
-		p.errs,
-		fmt.Errorf("annotation %s is %q; %s", name, sanitize.Truncate(p.annotations[name], 64), fmt.Sprintf(right, args...)),
-	)
+	p.errs = append(p.errs, fmt.Errorf("annotation %s is %q; %s", name, sanitize.Truncate(p.annotations[name], 64),
+		fmt.Sprintf(right, args...)))
 }
 
 func (p *statefulParser) runtime() {
@@ -147,14 +145,9 @@ func (p *statefulParser) runtime() {
 	r := Runtime(strings.TrimSpace(value))
 	switch {
 	case !ok:
-		p.errs = append(
-			p.errs,
-			fmt.Errorf(
-				"annotation %s is missing; set it to one of %s, because the other annotations have no effect without it",
-				AnnotationRuntime,
-				known(),
-			),
-		)
+		p.errs = append(p.errs,
+			fmt.Errorf("annotation %s is missing; set it to one of %s, because the other annotations have no effect without it",
+				AnnotationRuntime, known()))
 	case !slices.Contains(runtimes, r):
 		p.wrong(AnnotationRuntime, "it must be one of %s", known())
 	}
@@ -180,11 +173,8 @@ func (p *statefulParser) read(name string) {
 		p.port(name, value, &p.out.ManagementPort)
 	case AnnotationMetricsPath:
 		if !strings.HasPrefix(value, "/") || len(value) > maxMetricsPath || strings.ContainsFunc(value, notInPath) {
-			p.wrong(
-				name,
-				"it must be a path such as /metrics, with at most %d letters, digits and -._~/ and without a query",
-				maxMetricsPath,
-			)
+			p.wrong(name, "it must be a path such as /metrics, with at most %d letters, digits and -._~/ and without a query",
+				maxMetricsPath)
 			return
 		}
 		p.out.MetricsPath = value
@@ -222,12 +212,8 @@ func (p *statefulParser) placement(name string, mode PlacementMode) {
 	case !p.given(AnnotationEntityTypes):
 		p.wrong(name, "set %s too, because shards are placed for each of these types", AnnotationEntityTypes)
 	case defaults[p.out.Runtime].ManagementPort == 0 && !p.given(AnnotationManagementPort):
-		p.wrong(
-			name,
-			"set %s too, because runtime %s has no default port where its members say which shards they hold",
-			AnnotationManagementPort,
-			p.out.Runtime,
-		)
+		p.wrong(name, "set %s too, because runtime %s has no default port where its members say which shards they hold",
+			AnnotationManagementPort, p.out.Runtime)
 	case defaults[p.out.Runtime].Shards == 0 && !p.given(AnnotationShards):
 		p.wrong(name, "set %s too, because runtime %s has no default number of shards", AnnotationShards, p.out.Runtime)
 	default:
@@ -255,11 +241,8 @@ func (p *statefulParser) entityTypes(name, value string) {
 	for one := range strings.SplitSeq(value, ",") {
 		one = strings.TrimSpace(one)
 		if one == "" || len(one) > maxEntityType || strings.ContainsFunc(one, notInName) {
-			p.wrong(
-				name,
-				"it must be a list of names, separated by commas, each with at most %d letters, digits and -._$",
-				maxEntityType,
-			)
+			p.wrong(name, "it must be a list of names, separated by commas, each with at most %d letters, digits and -._$",
+				maxEntityType)
 			return
 		}
 		all = append(all, one)

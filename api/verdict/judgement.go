@@ -108,13 +108,8 @@ func (j *Judgement) DeepCopy() *Judgement {
 	}
 	out := *j
 	out.Reasons = slices.Clone(j.Reasons)
-	out.RequiredShare, out.HandledShare, out.ExpectedShare = clone(
-		j.RequiredShare,
-	), clone(
-		j.HandledShare,
-	), clone(
-		j.ExpectedShare,
-	)
+	out.RequiredShare, out.HandledShare = clone(j.RequiredShare), clone(j.HandledShare)
+	out.ExpectedShare = clone(j.ExpectedShare)
 	out.Metrics = slices.Clone(j.Metrics)
 	for i := range out.Metrics {
 		m := &out.Metrics[i]

@@ -38,10 +38,10 @@ func (j *Judgement) Summary() Summary {
 		RequiredShare: j.RequiredShare, HandledShare: j.HandledShare,
 	}
 	for _, m := range j.Metrics {
-		s.Metrics = append(
-			s.Metrics,
-			MetricSummary{Name: m.Name, Verdict: m.Verdict, Reason: m.Reason, Canary: m.Canary, Baseline: m.Baseline},
-		)
+		s.Metrics = append(s.Metrics, MetricSummary{
+			Name: m.Name, Verdict: m.Verdict, Reason: m.Reason, Canary: m.Canary,
+			Baseline: m.Baseline,
+		})
 	}
 	return s
 }

@@ -48,11 +48,8 @@ func (r *Run) gather(m Moment) {
 	e.Run.Recall(level(from.Level(r.GateRun.Baseline.UID, r.GateRun.Canary.UID)))
 	r.evidence, r.GateRun.WaitingSince, r.GateRun.PlacedSince = e, nil, nil
 	r.report(e.Run.Last)
-	r.setMessage(
-		"Judging %s against %s: no requests have been counted yet",
-		r.GateRun.Canary.Name,
-		r.GateRun.Baseline.Name,
-	)
+	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name,
+		r.GateRun.Baseline.Name)
 	r.save(m.Now)
 }
 
@@ -73,10 +70,8 @@ func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 	if waited >= settleTimeout || r.scrapedWithin(f, waited) {
 		return true
 	}
-	r.setMessage(
-		"Waiting until the pods of Service %q are scraped again, because shards have moved",
-		r.GateRun.Service.Name,
-	)
+	r.setMessage("Waiting until the pods of Service %q are scraped again, because shards have moved",
+		r.GateRun.Service.Name)
 	return false
 }
 
@@ -130,16 +125,9 @@ func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]floa
 func (r *Run) analyze(m Moment) {
 	plan := r.plan()
 	if plan.Deadline <= plan.Warmup {
-		r.End(
-			m.Now,
-			verdict.Inconclusive,
-			fmt.Sprintf(
-				"Too late to judge: the deadline came %s after the first scrape, and the warm-up takes %s",
-				plan.Deadline,
-				plan.Warmup,
-			),
-			string(verdict.Timeout),
-		)
+		r.End(m.Now, verdict.Inconclusive,
+			fmt.Sprintf("Too late to judge: the deadline came %s after the first scrape, and the warm-up takes %s",
+				plan.Deadline, plan.Warmup), string(verdict.Timeout))
 		return
 	}
 	delta, ok := m.Counts.Since(r.service(), r.evidence.From)

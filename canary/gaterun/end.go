@@ -27,19 +27,11 @@ func (r *Run) Fail(now time.Time, err error) {
 // expire ends an undecided run at its deadline.
 func (r *Run) expire(now time.Time) {
 	if r.evidence == nil {
-		r.End(
-			now,
-			verdict.Inconclusive,
-			"Nothing was measured before the deadline: "+r.GateRun.Message,
-			string(verdict.NoData),
-			string(verdict.Timeout),
-		)
+		r.End(now, verdict.Inconclusive, "Nothing was measured before the deadline: "+r.GateRun.Message,
+			string(verdict.NoData), string(verdict.Timeout))
 		return
 	}
-	r.End(
-		now,
-		verdict.Inconclusive,
-		"Undecided at the deadline: "+r.progress(r.Last()),
+	r.End(now, verdict.Inconclusive, "Undecided at the deadline: "+r.progress(r.Last()),
 		append(r.undecided(r.Last()), string(verdict.Timeout))...)
 }
 

@@ -76,12 +76,9 @@ func pack(e *evidence) (*runtime.RawExtension, error) {
 		return nil, fmt.Errorf("writing the evidence: %w", err)
 	}
 	if len(raw) > maxEvidence {
-		return nil, problem(
-			EvidenceTooLarge,
+		return nil, problem(EvidenceTooLarge,
 			"the compressed evidence has %d bytes, and at most %d are allowed: the Service has too many pods or shards",
-			len(raw),
-			maxEvidence,
-		)
+			len(raw), maxEvidence)
 	}
 	return &runtime.RawExtension{Raw: raw}, nil
 }

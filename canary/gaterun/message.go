@@ -38,11 +38,9 @@ func (r *Run) progress(j verdict.Judgement) string {
 		b.WriteString("; " + r.evidence.QuerySays)
 	}
 	if r.evidence != nil && r.evidence.LostPods > 0 {
-		fmt.Fprintf(
-			&b,
+		fmt.Fprintf(&b,
 			"; the last requests of %d pods are not known, because the pods were gone before they were scraped again",
-			r.evidence.LostPods,
-		)
+			r.evidence.LostPods)
 	}
 	return b.String()
 }

@@ -70,12 +70,8 @@ func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
 	above := buckets.Above()
 	maps.Copy(above, s.Above) // of buckets in which nothing was counted, too
 	return judge.Arm{
-		Finished:    s.Finished,
-		Errors:      s.Errors,
-		Entered:     s.Entered,
-		EntryErrors: s.EntryErrors,
-		Codes:       pod.Codes(),
-		Above:       above,
+		Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors,
+		Codes: pod.Codes(), Above: above,
 	}
 }
 

@@ -85,10 +85,8 @@ func (r *Run) find(m Moment) bool {
 	changing := m.Service != nil && (!m.Service.Settled || !m.Service.Effective)
 	switch {
 	case p == nil && changing && waited < settleTimeout:
-		r.setMessage(
-			"Waiting until Service %q has settled: the current split may not be the one that was requested",
-			r.GateRun.Service.Name,
-		)
+		r.setMessage("Waiting until Service %q has settled: the current split may not be the one that was requested",
+			r.GateRun.Service.Name)
 		return false
 	case p == nil:
 		r.GateRun.Service.UID = m.Service.UID
@@ -128,9 +126,6 @@ func (r *Run) superseded(s *Service) (reason, why string) {
 	if s.splits(r.GateRun.Split) {
 		return "", ""
 	}
-	return SplitChanged, fmt.Sprintf(
-		"the traffic went to %s when the run began, and now goes to %s",
-		describeSplit(r.GateRun.Split),
-		describeSplit(s.Split()),
-	)
+	return SplitChanged, fmt.Sprintf("the traffic went to %s when the run began, and now goes to %s",
+		describeSplit(r.GateRun.Split), describeSplit(s.Split()))
 }

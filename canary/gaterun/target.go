@@ -41,39 +41,25 @@ func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemE
 	case s == nil:
 		return Target{}, problem(ServiceNotFound, "Knative Service %q does not exist in this namespace", name)
 	case !s.Effective:
-		return Target{}, problem(
-			TrafficUnknown,
-			"the traffic of Service %q is not known: its Route is not Ready for its latest spec",
-			name,
-		)
+		return Target{}, problem(TrafficUnknown,
+			"the traffic of Service %q is not known: its Route is not Ready for its latest spec", name)
 	}
 	with := slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.Percent <= 0 })
 	for _, named := range []string{canary, baseline} {
 		if named != "" && !slices.ContainsFunc(with, func(r Revision) bool { return r.Name == named }) {
-			return Target{}, problem(
-				RevisionNotInSplit,
-				"Revision %q gets no traffic of Service %q; the traffic goes to %s",
-				named,
-				name,
-				describeSplit(s.Split()),
-			)
+			return Target{}, problem(RevisionNotInSplit, "Revision %q gets no traffic of Service %q; the traffic goes to %s",
+				named, name, describeSplit(s.Split()))
 		}
 	}
 	if len(with) < 2 {
-		return Target{}, problem(
-			NoSplit,
-			"there is nothing to compare: the traffic of Service %q goes to %s; give a second Revision a share",
-			name,
-			describeSplit(s.Split()),
-		)
+		return Target{}, problem(NoSplit,
+			"there is nothing to compare: the traffic of Service %q goes to %s; give a second Revision a share", name,
+			describeSplit(s.Split()))
 	}
 	t := Target{Canary: pick(with, canary, later)}
 	if t.Canary.Name == baseline {
-		return Target{}, problem(
-			SameRevision,
-			"Revision %q would be both canary and baseline; specify another one, or none",
-			baseline,
-		)
+		return Target{}, problem(SameRevision, "Revision %q would be both canary and baseline; specify another one, or none",
+			baseline)
 	}
 	others := slices.DeleteFunc(with, func(r Revision) bool { return r.UID == t.Canary.UID })
 	t.Baseline = pick(others, baseline, larger)

@@ -30,10 +30,7 @@ type windowBuilder struct {
 // window describes both Revisions. The caller sets its end.
 func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 	w := judge.Window{
-		From:      b.from,
-		Canary:    b.arm(canary),
-		Baseline:  b.arm(baseline),
-		Required:  -1,
+		From: b.from, Canary: b.arm(canary), Baseline: b.arm(baseline), Required: -1,
 		Unsettled: b.service.Moving,
 	}
 	if r, ok := b.service.revision(canary); ok && b.service.Effective {

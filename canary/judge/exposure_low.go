@@ -204,23 +204,11 @@ func (j *judgement) explainExposure(p Plan, e *evidence) []string {
 	switch {
 	case !e.Reached.above(p) && !e.Reached.below(p):
 	case p.Sharded:
-		say = append(
-			say,
-			fmt.Sprintf(
-				"%.1f %% of the requests entered at the canary, and the Route gives it %.1f %%",
-				100*e.Reached.Got/e.Reached.All,
-				100*e.Reached.Expected/e.Reached.All,
-			),
-		)
+		say = append(say, fmt.Sprintf("%.1f %% of the requests entered at the canary, and the Route gives it %.1f %%",
+			100*e.Reached.Got/e.Reached.All, 100*e.Reached.Expected/e.Reached.All))
 	case j.HandledShare != nil && j.RequiredShare != nil:
-		say = append(
-			say,
-			fmt.Sprintf(
-				"the canary handled %.1f %% of the requests, and the Route gives it %.1f %%",
-				100**j.HandledShare,
-				100**j.RequiredShare,
-			),
-		)
+		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and the Route gives it %.1f %%",
+			100**j.HandledShare, 100**j.RequiredShare))
 	}
 	if ratio, deviation := e.Reached.ratio(); e.Reached.low() {
 		say = append(
@@ -233,14 +221,9 @@ func (j *judgement) explainExposure(p Plan, e *evidence) []string {
 		)
 	}
 	if got, expected := e.Placed.started(); e.Placed.low() || e.Placed.above(p) || e.Placed.below(p) {
-		say = append(
-			say,
-			fmt.Sprintf(
-				"the canary handled %.0f requests, and the shards that the placement plan gives it had %.0f",
-				got,
-				expected,
-			),
-		)
+		say = append(say,
+			fmt.Sprintf("the canary handled %.0f requests, and the shards that the placement plan gives it had %.0f", got,
+				expected))
 	}
 	if p.Sharded && e.Placed.All == 0 && j.HandledShare != nil && j.RequiredShare != nil &&
 		(p.Exposure.Max > 0 && *j.HandledShare > p.Exposure.Max**j.RequiredShare ||

@@ -38,12 +38,8 @@ const (
 
 // openAnalyses are the times since the run's start when a canary may fail for its open requests.
 var openAnalyses = []time.Duration{
-	2 * time.Minute,
-	3 * time.Minute,
-	5 * time.Minute,
-	10 * time.Minute,
-	20 * time.Minute,
-	30 * time.Minute,
+	2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+	20 * time.Minute, 30 * time.Minute,
 }
 
 // openings is what a run knows about open requests.
@@ -164,12 +160,8 @@ func (o *openings) excess() (excess, deviation float64) {
 		return 0, 0 // Without a baseline; that is reported elsewhere.
 	}
 	r := s / (1 - s)
-	return last.Open.Canary - max(
-			r*last.Open.Baseline,
-			o.explained(),
-		), math.Sqrt(
-			last.Open.Canary + r*r*last.Open.Baseline,
-		)
+	return last.Open.Canary - max(r*last.Open.Baseline, o.explained()),
+		math.Sqrt(last.Open.Canary + r*r*last.Open.Baseline)
 }
 
 // hold reports whether a Pass must wait because the canary's requests seem to hang.
@@ -225,10 +217,8 @@ func (o *openings) explain(p Plan, elapsed time.Duration) []string {
 			),
 		)
 	default:
-		say = append(
-			say,
-			"the canary has not been watched for as long as a request may take, so it is not known whether some hang: "+o.Short,
-		)
+		say = append(say,
+			"the canary has not been watched for as long as a request may take, so it is not known whether some hang: "+o.Short)
 	}
 	return say
 }

@@ -31,36 +31,24 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	say = append(say, j.explainExposure(p, e)...)
 	say = append(say, e.Restarted.explain(p)...)
 	if e.Restarts > 0 && p.Limits.Restarts >= 0 {
-		say = append(
-			say,
-			fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts, p.Limits.Restarts),
-		)
+		say = append(say, fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts,
+			p.Limits.Restarts))
 	}
 	if e.Unaccounted > 0 {
-		say = append(
-			say,
-			fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted, e.Started),
-		)
+		say = append(say, fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted,
+			e.Started))
 	}
 	say = append(say, e.Open.explain(p, elapsed)...)
 	say = append(say, e.explainPast(p)...)
 	if e.unproven(p, elapsed) {
-		say = append(
-			say,
-			fmt.Sprintf(
-				"up to %.0f of the canary's open requests may hang, and a Pass would not hold if they failed",
-				e.Open.unseen(),
-			),
-		)
+		say = append(say,
+			fmt.Sprintf("up to %.0f of the canary's open requests may hang, and a Pass would not hold if they failed",
+				e.Open.unseen()))
 	}
 	if e.Unanswering > 0 {
-		say = append(
-			say,
-			fmt.Sprintf(
-				"%d pods of the canary are ready but cannot be scraped, so it is not known what they handle",
-				e.Unanswering,
-			),
-		)
+		say = append(say,
+			fmt.Sprintf("%d pods of the canary are ready but cannot be scraped, so it is not known what they handle",
+				e.Unanswering))
 	}
 	if e.Unsettled {
 		say = append(say, "shards are moving between pods")

@@ -248,34 +248,19 @@ func (j *judgement) restarted(e *evidence) {
 func (r *restarts) explain(p Plan) []string {
 	var say []string
 	if r.Looped {
-		say = append(
-			say,
-			fmt.Sprintf(
-				"a pod of the canary is in a crash loop, or restarted %d times within %.0f h",
-				loopRestarts,
-				loopTime.Hours(),
-			),
-		)
+		say = append(say, fmt.Sprintf("a pod of the canary is in a crash loop, or restarted %d times within %.0f h",
+			loopRestarts, loopTime.Hours()))
 	}
 	if r.Count.Canary+r.Count.Baseline == 0 {
 		return say
 	}
 	const hour = 3600
-	text := fmt.Sprintf(
-		"%.0f restarts in %.3g h of the canary's pods, and %.0f in %.3g h of the baseline's",
-		r.Count.Canary,
-		r.Ran.Canary/hour,
-		r.Count.Baseline,
-		r.Ran.Baseline/hour,
-	)
+	text := fmt.Sprintf("%.0f restarts in %.3g h of the canary's pods, and %.0f in %.3g h of the baseline's",
+		r.Count.Canary, r.Ran.Canary/hour, r.Count.Baseline, r.Ran.Baseline/hour)
 	switch {
 	case r.Failed:
-		text += fmt.Sprintf(
-			": more than %.3g times as often (e-value %.3g, and %.3g is needed)",
-			restartRatio,
-			value(r.proof()),
-			p.restartLevel(),
-		)
+		text += fmt.Sprintf(": more than %.3g times as often (e-value %.3g, and %.3g is needed)", restartRatio,
+			value(r.proof()), p.restartLevel())
 	case r.more() && !r.Looped:
 		text += ": more often, but that may be chance"
 	}

@@ -128,11 +128,8 @@ func (c census) String() string {
 	case c.newCanary == c.canary && c.newBaseline == c.baseline:
 		text += " by their rates alone, because what they did before the split is not known"
 	case c.newCanary > 0:
-		text += fmt.Sprintf(
-			", of which %d and %d are new and are compared with each other by their rates alone",
-			c.newCanary,
-			c.newBaseline,
-		)
+		text += fmt.Sprintf(", of which %d and %d are new and are compared with each other by their rates alone", c.newCanary,
+			c.newBaseline)
 	}
 	if c.aloneCanary > 0 {
 		text += "; " + c.alone()
@@ -152,14 +149,9 @@ func (c census) alone() string {
 			c.aloneCanary,
 		)
 	case c.aloneCanary:
-		return fmt.Sprintf(
-			"%d shards of the canary left out: they are new, and too few of the baseline's shards are",
-			c.aloneCanary,
-		)
+		return fmt.Sprintf("%d shards of the canary left out: they are new, and too few of the baseline's shards are",
+			c.aloneCanary)
 	}
-	return fmt.Sprintf(
-		"%d shards of the canary left out: %d are new, and too few shards of each kind are on both sides",
-		c.aloneCanary,
-		c.aloneNew,
-	)
+	return fmt.Sprintf("%d shards of the canary left out: %d are new, and too few shards of each kind are on both sides",
+		c.aloneCanary, c.aloneNew)
 }

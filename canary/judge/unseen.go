@@ -73,10 +73,8 @@ func (e *evidence) unproven(p Plan, elapsed time.Duration) bool {
 func (t *test) holds(l levels, m Metric, more float64) bool {
 	with := *t
 	with.Canary = tally{N: t.Canary.N + more, K: t.Canary.K + more}
-	with.Odds = t.Odds.plus(
-		table{canary: t.Canary, baseline: t.Baseline},
-		table{canary: with.Canary, baseline: t.Baseline},
-	)
+	with.Odds = t.Odds.plus(table{canary: t.Canary, baseline: t.Baseline},
+		table{canary: with.Canary, baseline: t.Baseline})
 	negligible, compared := with.passes(m, l.relative)
 	if logSum([]float64{negligible, compared}) >= math.Log(l.pass) {
 		return true
@@ -88,13 +86,8 @@ func (t *test) holds(l levels, m Metric, more float64) bool {
 
 // plus returns the evidence as if all windows together had one table instead of another.
 func (o *odds) plus(less, more table) *odds {
-	out, without := &odds{
-		Ratios: o.Ratios,
-		Logs:   append([]float64(nil), o.Logs...),
-	}, &odds{
-		Ratios: o.Ratios,
-		Logs:   make([]float64, len(o.Logs)),
-	}
+	out, without := &odds{Ratios: o.Ratios, Logs: append([]float64(nil), o.Logs...)},
+		&odds{Ratios: o.Ratios, Logs: make([]float64, len(o.Logs))}
 	out.add(more)
 	without.add(less)
 	for i := range out.Logs {

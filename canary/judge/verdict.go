@@ -171,17 +171,10 @@ func (j *judgement) score(p Plan, e *evidence) {
 
 // weight orders the reasons of decided metrics.
 func weight(r verdict.Reason) int {
-	return slices.Index(
-		[]verdict.Reason{
-			verdict.Negligible,
-			verdict.NonInferior,
-			verdict.AnswersDiffer,
-			verdict.PossiblyWorse,
-			verdict.RelativeRegression,
-			verdict.AbsoluteLimit,
-		},
-		r,
-	)
+	return slices.Index([]verdict.Reason{
+		verdict.Negligible, verdict.NonInferior, verdict.AnswersDiffer,
+		verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit,
+	}, r)
 }
 
 // counts reports whether a metric counts in the verdict.

@@ -59,9 +59,8 @@ type boundTally struct {
 // leastHistory is unknown.
 func (r *Run) Recall(l Level) {
 	w := worst{
-		Watched: l.Watched,
-		Errors:  whole(l.Errors.All, l.Errors.Bad),
-		Entry:   whole(l.EntryErrors.All, l.EntryErrors.Bad),
+		Watched: l.Watched, Errors: whole(l.Errors.All, l.Errors.Bad),
+		Entry: whole(l.EntryErrors.All, l.EntryErrors.Bad),
 	}
 	w.Client = whole(l.ClientErrors.All, l.ClientErrors.Bad)
 	for _, bound := range sortedKeys(l.Above) {

@@ -44,10 +44,8 @@ func Connect(at *url.URL, access string) (*Prometheus, error) {
 		return nil, err
 	}
 	if token != "" && at.Scheme != "https" {
-		return nil, fmt.Errorf(
-			"there is a token for the Prometheus at %s, and a token is sent over https only",
-			at.Redacted(),
-		)
+		return nil, fmt.Errorf("there is a token for the Prometheus at %s, and a token is sent over https only",
+			at.Redacted())
 	}
 	certificates, err := file(access, "ca.crt")
 	if err != nil {
@@ -95,10 +93,7 @@ func (p *Prometheus) Count(ctx context.Context, expr string, at time.Time) (floa
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	question := url.Values{
-		"query": {
-			expr,
-		},
-		"time":    {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)},
+		"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)},
 		"timeout": {patience.String()},
 		// Thanos and VictoriaMetrics are to fail rather than to leave something out. Others ignore this.
 		"partial_response":      {"false"},
@@ -154,11 +149,8 @@ func (p *Prometheus) read(status int, body []byte) (float64, error) {
 	case err != nil:
 		return 0, fmt.Errorf("the answer of the Prometheus at %s is not one, or is too long: %w", p.at.Redacted(), err)
 	case len(a.Warnings) > 0:
-		return 0, fmt.Errorf(
-			"the Prometheus at %s warns that the answer may be incomplete: %.200s",
-			p.at.Redacted(),
-			strings.Join(a.Warnings, "; "),
-		)
+		return 0, fmt.Errorf("the Prometheus at %s warns that the answer may be incomplete: %.200s", p.at.Redacted(),
+			strings.Join(a.Warnings, "; "))
 	case a.IsPartial:
 		return 0, fmt.Errorf(
 			"the Prometheus at %s says that the answer is incomplete (isPartial): some of its storage nodes did not answer",

@@ -35,28 +35,20 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 	f.Reason, f.Message = first(latest.Reasons), latest.Message
 	switch latest.Verdict {
 	case verdict.Running:
-		f.State, f.What = Waiting, fmt.Sprintf(
-			"it judges %s, for %s so far",
-			latest.Canary,
-			ago(c.Now.Sub(latest.StartTime.Time)),
-		)
+		f.State, f.What = Waiting, fmt.Sprintf("it judges %s, for %s so far", latest.Canary,
+			ago(c.Now.Sub(latest.StartTime.Time)))
 		f.Do = c.forReason(g, f.Reason)
 	case verdict.Inconclusive, verdict.Error:
 		f.State, f.What = Broken, fmt.Sprintf("its run on %s ended without a verdict: %s", latest.Canary, latest.Verdict)
 		f.Do = c.forReason(g, f.Reason)
 	case verdict.Superseded:
-		f.What, f.Message = fmt.Sprintf(
-			"its run on %s was superseded: what it judged is no longer in force",
-			latest.Canary,
-		), latest.Message
+		f.What, f.Message = fmt.Sprintf("its run on %s was superseded: what it judged is no longer in force", latest.Canary),
+			latest.Message
 	default:
 		f.What = fmt.Sprintf("it decided on %s: %s", latest.Canary, latest.Verdict)
 		if share := percent(of, latest.Canary); latest.Verdict == verdict.Fail && share > 0 {
-			f.State, f.What = Broken, fmt.Sprintf(
-				"its canary %s has failed, and still gets %d %% of the traffic",
-				latest.Canary,
-				share,
-			)
+			f.State, f.What = Broken, fmt.Sprintf("its canary %s has failed, and still gets %d %% of the traffic", latest.Canary,
+				share)
 			f.Do = withdraw(of, latest.Canary)
 		}
 	}
@@ -88,11 +80,8 @@ func withdraw(s *servingv1.Service, canary string) string {
 	}
 	switch {
 	case to == "":
-		return fmt.Sprintf(
-			"Give the traffic to an earlier Revision: kn service update %s -n %s --traffic …",
-			s.Name,
-			s.Namespace,
-		)
+		return fmt.Sprintf("Give the traffic to an earlier Revision: kn service update %s -n %s --traffic …", s.Name,
+			s.Namespace)
 	case tagged:
 		return fmt.Sprintf("Give its traffic to %s: kn service update %s -n %s --traffic %s=100", to, s.Name, s.Namespace, to)
 	}
@@ -129,10 +118,8 @@ func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
 // never is about a gate that has had no run.
 func never(g *v1alpha1.CanaryGate, f Finding) Finding {
 	if g.Spec.Watch {
-		f.What = fmt.Sprintf(
-			"it has had nothing to judge: the traffic of Service %s was not split since the gate exists",
-			g.Spec.Service,
-		)
+		f.What = fmt.Sprintf("it has had nothing to judge: the traffic of Service %s was not split since the gate exists",
+			g.Spec.Service)
 		return f
 	}
 	f.State, f.What = Waiting, "it has had no run: it does not watch, and no CustomRun has referred to it"
@@ -165,9 +152,7 @@ func (c Clock) forReason(g *v1alpha1.CanaryGate, reason string) string {
 		return "Wait until requests reach more shards, or lower minimum.shards: " + edit
 	case string(verdict.ExposureMismatch):
 		return "Compare what the gateway answers for the canary with what its pods do, or accept another share (exposure): " + edit
-	case string(verdict.Rebalancing),
-		string(verdict.WindowTooShort),
-		string(verdict.Undecided),
+	case string(verdict.Rebalancing), string(verdict.WindowTooShort), string(verdict.Undecided),
 		string(verdict.HangingRequests):
 		return "Wait; the run goes on by itself"
 	case string(verdict.ColdStart):
@@ -194,30 +179,18 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 	case "NotKnownYet", "NotReadYet", "NotRead":
 		return "Wait a moment; the controller reads the Service and its pods"
 	case "ServiceNotFound":
-		return fmt.Sprintf(
-			"Create Service %s in namespace %s, or name another one in spec.service: %s",
-			g.Spec.Service,
-			g.Namespace,
-			edit,
-		)
+		return fmt.Sprintf("Create Service %s in namespace %s, or name another one in spec.service: %s", g.Spec.Service,
+			g.Namespace, edit)
 	case "TrafficUnknown":
 		return fmt.Sprintf("Find out why the Route is not ready: kubectl describe ksvc %s -n %s", g.Spec.Service, g.Namespace)
 	case "RevisionNotInSplit", "SameRevision", "InvalidSpec", string(verdict.InvalidPlan):
 		return "Correct the gate as the message says: " + edit
-	case "NothingCounted",
-		"OutcomesUnknown",
-		"DurationsUnknown",
-		"BucketsDiffer",
-		"EntryOutcomesUnknown",
-		"StartedUnknown",
-		string(verdict.NoData):
+	case "NothingCounted", "OutcomesUnknown", "DurationsUnknown", "BucketsDiffer", "EntryOutcomesUnknown",
+		"StartedUnknown", string(verdict.NoData):
 		return "Let the application export what the message names (docs/canary.md), or judge by other metrics: " + edit
 	case "Misdeclared":
-		return fmt.Sprintf(
-			"Correct the annotations of the Service's template: kubectl cdevents why service/%s -n %s",
-			g.Spec.Service,
-			g.Namespace,
-		)
+		return fmt.Sprintf("Correct the annotations of the Service's template: kubectl cdevents why service/%s -n %s",
+			g.Spec.Service, g.Namespace)
 	case "QueryUnknown", "QueryFailed", "QueryUnusable":
 		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (docs/gates.md)"
 	case "QueryDecreased", "QueryChanged":
@@ -237,11 +210,8 @@ func canaryOf(g *v1alpha1.CanaryGate) string {
 
 // moreTraffic says how long the missing requests take at the present rate, if the run shows it.
 func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
-	more := fmt.Sprintf(
-		"Give the canary a larger share of the traffic: kn service update %s -n %s --traffic …",
-		g.Spec.Service,
-		g.Namespace,
-	)
+	more := fmt.Sprintf("Give the canary a larger share of the traffic: kn service update %s -n %s --traffic …",
+		g.Spec.Service, g.Namespace)
 	run := g.Status.Run
 	if run == nil || run.CompletionTime != nil || run.Report == nil {
 		return more
@@ -253,12 +223,8 @@ func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
 	case needs < elapsed:
 		return fmt.Sprintf("Wait about %s: at the present rate, the canary has enough requests then", ago(needs))
 	}
-	return fmt.Sprintf(
-		"%s (at the present rate, it needs %s more, and the run ends in %s)",
-		more,
-		ago(needs),
-		ago(elapsed),
-	)
+	return fmt.Sprintf("%s (at the present rate, it needs %s more, and the run ends in %s)", more, ago(needs),
+		ago(elapsed))
 }
 
 // Forecast returns how long the canary's missing requests take at the present rate; 0 if that is unknown,

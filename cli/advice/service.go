@@ -81,11 +81,8 @@ func Ready(s *servingv1.Service) Finding {
 			f.State = Waiting
 		}
 		f.What = "it is not ready"
-		f.Do = fmt.Sprintf(
-			"Look at its newest Revision: kubectl describe revision %s -n %s",
-			s.Status.LatestCreatedRevisionName,
-			s.Namespace,
-		)
+		f.Do = fmt.Sprintf("Look at its newest Revision: kubectl describe revision %s -n %s",
+			s.Status.LatestCreatedRevisionName, s.Namespace)
 		if s.Status.LatestCreatedRevisionName == "" {
 			f.Do = fmt.Sprintf("Look at the Service: kubectl describe ksvc %s -n %s", s.Name, s.Namespace)
 		}

@@ -91,12 +91,8 @@ func (c Clock) forSource(s *v1alpha1.CDEventSource, condition *apis.Condition) s
 		return "Create the sink, or name another one: " + edit
 	case "SinkNotAddressable":
 		if ref := s.Spec.Sink.Ref; ref != nil && condition.Type == v1alpha1.SourceConditionSinkProvided {
-			return fmt.Sprintf(
-				"Find out why the sink is not ready: kubectl describe %s %s -n %s",
-				resourceOf(ref.Kind, ref.APIVersion),
-				ref.Name,
-				s.Namespace,
-			)
+			return fmt.Sprintf("Find out why the sink is not ready: kubectl describe %s %s -n %s",
+				resourceOf(ref.Kind, ref.APIVersion), ref.Name, s.Namespace)
 		}
 		return "Find out why the sink is not ready"
 	case "SinkForbidden", "SinkKindNotInstalled":

@@ -82,11 +82,8 @@ func (e *env) showRun(g *report.GateReport) {
 	when := fmt.Sprintf("began %s ago", e.age(run.StartTime.Time))
 	switch {
 	case run.CompletionTime != nil:
-		when += fmt.Sprintf(
-			", ended %s ago after %s",
-			e.age(run.CompletionTime.Time),
-			run.CompletionTime.Sub(run.StartTime.Time).Round(time.Second),
-		)
+		when += fmt.Sprintf(", ended %s ago after %s", e.age(run.CompletionTime.Time),
+			run.CompletionTime.Sub(run.StartTime.Time).Round(time.Second))
 	case !run.Deadline.IsZero():
 		when += fmt.Sprintf(", ends in %s at the latest", run.Deadline.Sub(e.Now()).Round(time.Second))
 	}
@@ -120,11 +117,8 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 		e.bar(side.name+" requests", part(side.Requests, needed), fmt.Sprintf("%.0f of %.0f needed", side.Requests, needed))
 		if side.Shards+side.ShardsMissing > 0 {
 			needed := side.Shards + side.ShardsMissing
-			e.bar(
-				side.name+" shards",
-				part(float64(side.Shards), float64(needed)),
-				fmt.Sprintf("%d, %d more needed", side.Shards, side.ShardsMissing),
-			)
+			e.bar(side.name+" shards", part(float64(side.Shards), float64(needed)),
+				fmt.Sprintf("%d, %d more needed", side.Shards, side.ShardsMissing))
 		}
 	}
 	if run.Verdict == verdict.Running {

@@ -64,12 +64,8 @@ func (e *env) showHistory(h *report.History, wide bool) {
 		)
 	}
 	if t.Empty() {
-		e.note(
-			"No event of %s %s/%s is known: it was there before the controller, and nothing has happened since",
-			h.Kind,
-			h.Namespace,
-			h.Name,
-		)
+		e.note("No event of %s %s/%s is known: it was there before the controller, and nothing has happened since", h.Kind,
+			h.Namespace, h.Name)
 	} else {
 		e.Screen.Table(t)
 	}

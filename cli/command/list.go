@@ -117,13 +117,8 @@ func (e *env) environmentTable(f *report.Fleet) *screen.Table {
 		Titles: []string{"NAMESPACE", "KIND", "ENVIRONMENT", "PENDING", "LAST EVENT"}, Least: []int{8, 0, 8, 12, 12},
 	}
 	for _, s := range f.Environments {
-		t.Add(
-			screen.Text(s.Namespace),
-			screen.Text(s.Kind),
-			screen.Text(s.Name),
-			e.pendingCell(s.Ledger),
-			screen.Text(e.last(s.Ledger)),
-		)
+		t.Add(screen.Text(s.Namespace), screen.Text(s.Kind), screen.Text(s.Name), e.pendingCell(s.Ledger),
+			screen.Text(e.last(s.Ledger)))
 	}
 	return t
 }

@@ -116,13 +116,8 @@ func (w *watcher) say(at, object string, what screen.Cell, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ailing = false
-	w.Screen.Printf(
-		"%s  %s  %s  %s\n",
-		w.Screen.Paint(screen.Dim, at),
-		w.Screen.Paint(screen.Bold, object),
-		w.Screen.Paint(what.Style, what.Text),
-		text,
-	)
+	w.Screen.Printf("%s  %s  %s  %s\n", w.Screen.Paint(screen.Dim, at), w.Screen.Paint(screen.Bold, object),
+		w.Screen.Paint(what.Style, what.Text), text)
 }
 
 // trouble says once that the API server does not answer.

@@ -48,12 +48,8 @@ func (w *watcher) entryChanged(c reader.Change) {
 	}
 	for _, source := range slices.Sorted(maps.Keys(after.Status.Acknowledged)) {
 		if upTo := after.Status.Acknowledged[source]; upTo > before.Status.Acknowledged[source] {
-			w.say(
-				w.nowStamp(),
-				object,
-				screen.Cell{Text: "told", Style: screen.Dim},
-				fmt.Sprintf("%s has all up to event %d", w.names(source), upTo),
-			)
+			w.say(w.nowStamp(), object, screen.Cell{Text: "told", Style: screen.Dim},
+				fmt.Sprintf("%s has all up to event %d", w.names(source), upTo))
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(after.Status.Dropped)) {
@@ -94,11 +90,8 @@ func (w *watcher) serviceChanged(c reader.Change) {
 	if split := report.Traffic(after); len(split) > 0 && !slices.Equal(split, report.Traffic(before)) {
 		w.say(w.nowStamp(), object, screen.Cell{Text: "traffic", Style: screen.Good}, "is now "+timeline.Split(split))
 	}
-	was, is := conditionOf(
-		before.Status.GetCondition(apis.ConditionReady),
-	), conditionOf(
-		after.Status.GetCondition(apis.ConditionReady),
-	)
+	was := conditionOf(before.Status.GetCondition(apis.ConditionReady))
+	is := conditionOf(after.Status.GetCondition(apis.ConditionReady))
 	if was != is {
 		w.say(w.nowStamp(), object, screen.Text("ready"), is)
 	}

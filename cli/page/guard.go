@@ -27,11 +27,8 @@ func guard(token string, next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !local(r.Host) {
-			http.Error(
-				w,
-				"this page is only for the machine that it runs on: open it as 127.0.0.1 or localhost",
-				http.StatusForbidden,
-			)
+			http.Error(w, "this page is only for the machine that it runs on: open it as 127.0.0.1 or localhost",
+				http.StatusForbidden)
 			return
 		}
 		if r.Header.Get("Sec-Fetch-Mode") != "navigate" &&
@@ -41,11 +38,8 @@ func guard(token string, next http.Handler) http.Handler {
 		}
 		got, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		if !found || subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1 {
-			http.Error(
-				w,
-				"not found: open the whole address that the command printed; it changes at each start",
-				http.StatusNotFound,
-			)
+			http.Error(w, "not found: open the whole address that the command printed; it changes at each start",
+				http.StatusNotFound)
 			return
 		}
 		inner := r.Clone(r.Context())

@@ -62,9 +62,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("making a secret for the address: %w", err)
 	}
 	s := &Server{
-		Options: o,
-		token:   base64.RawURLEncoding.EncodeToString(secret),
-		seen:    newRecord(),
+		Options: o, token: base64.RawURLEncoding.EncodeToString(secret), seen: newRecord(),
 		readers: map[chan struct{}]bool{},
 	}
 	live, err := o.Reader.Live(ctx, o.Namespace, s.changed)

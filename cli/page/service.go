@@ -54,11 +54,8 @@ type revision struct {
 
 func (s *Server) service(ctx context.Context, namespace, name string) (*service, []string, error) {
 	if s.Namespace != "" && namespace != s.Namespace {
-		return nil, nil, fmt.Errorf(
-			"this page shows namespace %s; to see others: kubectl cdevents dashboard -n %s",
-			s.Namespace,
-			namespace,
-		)
+		return nil, nil, fmt.Errorf("this page shows namespace %s; to see others: kubectl cdevents dashboard -n %s",
+			s.Namespace, namespace)
 	}
 	r := s.reporter()
 	h, err := r.History(ctx, namespace, name)

@@ -51,10 +51,8 @@ func explain(err error, verb string, of schema.GroupVersionResource, namespace s
 	case apierrors.IsForbidden(err):
 		missing := verb + " " + of.GroupResource().String() + where(namespace)
 		return &Error{
-			Kind:    ErrForbidden,
-			Message: "you may not " + missing + "; " + remedy(of, namespace),
-			Missing: missing,
-			cause:   err,
+			Kind: ErrForbidden, Message: "you may not " + missing + "; " + remedy(of, namespace), Missing: missing,
+			cause: err,
 		}
 	}
 	return fmt.Errorf("reading %s%s: %w", of.GroupResource(), where(namespace), err)
@@ -64,9 +62,8 @@ func explain(err error, verb string, of schema.GroupVersionResource, namespace s
 func explainOne(err error, of schema.GroupVersionResource, kind, namespace, name string) error {
 	if known(err) {
 		return &Error{
-			Kind:    ErrNotFound,
-			Message: fmt.Sprintf("there is no %s %q in namespace %s", kind, name, namespace),
-			cause:   err,
+			Kind: ErrNotFound, Message: fmt.Sprintf("there is no %s %q in namespace %s", kind, name, namespace),
+			cause: err,
 		}
 	}
 	return explain(err, "get", of, namespace)

@@ -252,13 +252,8 @@ func (l *Live) Service(ctx context.Context, namespace, name string) (*servingv1.
 	}
 	found := one[servingv1.Service](from, namespace+"/"+name)
 	if len(found) == 0 {
-		return nil, explainOne(
-			apierrors.NewNotFound(services.GroupResource(), name),
-			services,
-			"Knative Service",
-			namespace,
-			name,
-		)
+		return nil, explainOne(apierrors.NewNotFound(services.GroupResource(), name), services, "Knative Service", namespace,
+			name)
 	}
 	return &found[0], nil
 }

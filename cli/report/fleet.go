@@ -154,11 +154,8 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	slices.SortFunc(out.Environments, func(a, b Environment) int {
-		return cmp.Or(
-			strings.Compare(a.Namespace, b.Namespace),
-			strings.Compare(a.Kind, b.Kind),
-			strings.Compare(a.Name, b.Name),
-		)
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind),
+			strings.Compare(a.Name, b.Name))
 	})
 	return out, nil
 }
@@ -249,12 +246,8 @@ func gateOf(g *v1alpha1.CanaryGate) Gate {
 
 func sourceOf(s *v1alpha1.CDEventSource) Source {
 	out := Source{
-		Namespace:  s.Namespace,
-		Name:       s.Name,
-		Sink:       sanitize.WithoutCredentials(s.Status.SinkURI.String()),
-		Ready:      "Unknown",
-		Delivering: "Unknown",
-		Pending:    s.Status.Pending,
+		Namespace: s.Namespace, Name: s.Name, Sink: sanitize.WithoutCredentials(s.Status.SinkURI.String()), Ready: "Unknown",
+		Delivering: "Unknown", Pending: s.Status.Pending,
 	}
 	if c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering); c != nil {
 		if out.Delivering = string(c.Status); !c.IsTrue() {

@@ -71,11 +71,8 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 		judged = nil
 	}
 	out := &GateReport{
-		Namespace: g.Namespace,
-		Name:      g.Name,
-		Service:   g.Spec.Service,
-		Run:       g.Status.Run.Public(),
-		Finding:   r.Clock.Gate(g, judged),
+		Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(),
+		Finding: r.Clock.Gate(g, judged),
 	}
 	out.Spec = *g.Spec.DeepCopy()
 	out.Spec.SetDefaults(ctx)
@@ -83,10 +80,8 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 		run, err := r.CustomRun(ctx, g.Namespace, latest.CustomRun)
 		switch {
 		case err != nil:
-			out.Notes = append(
-				out.Notes,
-				fmt.Sprintf("the newest run belongs to CustomRun %s, and its numbers are not shown: %v", latest.CustomRun, err),
-			)
+			out.Notes = append(out.Notes,
+				fmt.Sprintf("the newest run belongs to CustomRun %s, and its numbers are not shown: %v", latest.CustomRun, err))
 			out.Run = &v1alpha1.GateRun{
 				ID:        latest.ID,
 				Gate:      g.Name,

@@ -85,10 +85,8 @@ func (r *Reporter) History(ctx context.Context, namespace, name string) (*Histor
 	case err != nil:
 		return nil, err
 	case entry == nil:
-		h.Notes = append(
-			h.Notes,
-			"the controller has not seen this Service; check that it runs: kubectl get pods -n "+r.Clock.System,
-		)
+		h.Notes = append(h.Notes,
+			"the controller has not seen this Service; check that it runs: kubectl get pods -n "+r.Clock.System)
 	default:
 		if err := r.read(ctx, h, entry); err != nil {
 			return nil, err
@@ -153,10 +151,10 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	}
 	names := r.SourceNames(ctx, h.Namespace, sources)
 	for _, ev := range t.Events {
-		h.Events = append(
-			h.Events,
-			Event{Event: ev, AcknowledgedBy: All(ev.AcknowledgedBy, names), PendingFor: All(ev.PendingFor, names)},
-		)
+		h.Events = append(h.Events, Event{
+			Event: ev, AcknowledgedBy: All(ev.AcknowledgedBy, names),
+			PendingFor: All(ev.PendingFor, names),
+		})
 	}
 	h.Transitions, h.Dropped, h.Timeline = t.Sequence, t.Dropped, t
 	for source, upTo := range t.Acknowledged {
@@ -222,13 +220,8 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 		h.Events = append(h.Events, Event{Event: timeline.Event{
 			Time: run.StartTime.Time, Text: fmt.Sprintf("gate %s began to judge %s", g.Name, run.Canary.Name),
 		}})
-		text := fmt.Sprintf(
-			"gate %s judged %s: %s (%s)",
-			g.Name,
-			run.Canary.Name,
-			run.Verdict,
-			strings.Join(run.Reasons, ", "),
-		)
+		text := fmt.Sprintf("gate %s judged %s: %s (%s)", g.Name, run.Canary.Name, run.Verdict,
+			strings.Join(run.Reasons, ", "))
 		known := func(ev Event) bool {
 			return ev.Sequence > 0 && ev.Text == text && !ev.Time.Before(run.CompletionTime.Time)
 		}

@@ -110,10 +110,7 @@ func (s *Screen) fit(t *Table, widths []int) {
 			if t.Least[c] == Optional && w > 0 {
 				optional = c
 			}
-			if least := max(
-				t.Least[c],
-				utf8.RuneCountInString(t.Titles[c]),
-			); t.Least[c] > 0 && w > least &&
+			if least := max(t.Least[c], utf8.RuneCountInString(t.Titles[c])); t.Least[c] > 0 && w > least &&
 				(widest < 0 || w > widths[widest]) {
 				widest = c
 			}

@@ -90,16 +90,10 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 	past, unreadable := st.PastTransitions()
 	for _, p := range past {
 		t := transition(p)
-		add(
-			Event{
-				Sequence:  p.Sequence,
-				Time:      p.Time.Time,
-				kind:      t.Type,
-				Text:      Text(s.Spec.Name, t),
-				Split:     after(t),
-				withdrawn: withdrawn(t),
-			},
-		)
+		add(Event{
+			Sequence: p.Sequence, Time: p.Time.Time, kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t),
+			withdrawn: withdrawn(t),
+		})
 	}
 	remembered, split, err := remember(s)
 	err = errors.Join(unreadable, err)

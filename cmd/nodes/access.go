@@ -43,10 +43,8 @@ func selfContained(c *clientcmdapi.Config) error {
 	}
 	for name, cluster := range c.Clusters {
 		if cluster.CertificateAuthority != "" {
-			return fmt.Errorf(
-				"cluster %s names a file, which is refused: the Secret must hold its certificate authority itself",
-				name,
-			)
+			return fmt.Errorf("cluster %s names a file, which is refused: the Secret must hold its certificate authority itself",
+				name)
 		}
 	}
 	return nil

@@ -60,12 +60,8 @@ func (a asking) measurable(ctx context.Context, read gateReader) error {
 				cannot = time.Now()
 			}
 			if time.Since(cannot) >= a.settle {
-				return fmt.Errorf(
-					"nothing was changed: CanaryGate %s cannot judge this Service: %s: %s",
-					gate.Name,
-					measured.Reason,
-					measured.Message,
-				)
+				return fmt.Errorf("nothing was changed: CanaryGate %s cannot judge this Service: %s: %s", gate.Name,
+					measured.Reason, measured.Message)
 			}
 		default:
 			cannot = time.Time{}

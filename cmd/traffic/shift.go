@@ -45,15 +45,8 @@ func shift(ctx context.Context, api client.ServingV1Interface, r request, result
 			return err
 		}
 		if p.targets != nil {
-			service, err = api.Services(
-				r.namespace,
-			).Patch(
-				ctx,
-				r.service,
-				types.MergePatchType,
-				patch(service.ResourceVersion, p.targets),
-				metav1.PatchOptions{FieldManager: "knative-traffic"},
-			)
+			service, err = api.Services(r.namespace).Patch(ctx, r.service, types.MergePatchType,
+				patch(service.ResourceVersion, p.targets), metav1.PatchOptions{FieldManager: "knative-traffic"})
 			if apierrors.IsConflict(err) && ctx.Err() == nil {
 				continue
 			}
@@ -108,11 +101,8 @@ func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan)
 		}
 	}
 	if r.percent > 0 && !r.older && generation[r.canary] < generation[p.baseline] {
-		return fmt.Errorf(
-			"%s is older than %s, so this is not a rollout; to do it anyway, set allow-older to true",
-			r.canary,
-			p.baseline,
-		)
+		return fmt.Errorf("%s is older than %s, so this is not a rollout; to do it anyway, set allow-older to true", r.canary,
+			p.baseline)
 	}
 	return nil
 }
@@ -130,22 +120,13 @@ func (r request) own(revision *servingv1.Revision) (int64, error) {
 		)
 	}
 	if revision.Name == r.canary && !revision.IsReady() {
-		return 0, fmt.Errorf(
-			"revision %s/%s is not Ready: %s",
-			r.namespace,
-			revision.Name,
-			because(revision.Status.GetCondition(servingv1.RevisionConditionReady)),
-		)
+		return 0, fmt.Errorf("revision %s/%s is not Ready: %s", r.namespace, revision.Name,
+			because(revision.Status.GetCondition(servingv1.RevisionConditionReady)))
 	}
 	n, err := strconv.ParseInt(revision.Labels[serving.ConfigurationGenerationLabelKey], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf(
-			"revision %s/%s has no number in label %s: %w",
-			r.namespace,
-			revision.Name,
-			serving.ConfigurationGenerationLabelKey,
-			err,
-		)
+		return 0, fmt.Errorf("revision %s/%s has no number in label %s: %w", r.namespace, revision.Name,
+			serving.ConfigurationGenerationLabelKey, err)
 	}
 	return n, nil
 }
@@ -166,14 +147,8 @@ func (r request) inForce(ctx context.Context, api client.ServingV1Interface, gen
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf(
-				"the traffic of Service %s/%s was set to %s, but is not in effect after %s: %w",
-				r.namespace,
-				r.service,
-				want,
-				r.timeout,
-				last,
-			)
+			return fmt.Errorf("the traffic of Service %s/%s was set to %s, but is not in effect after %s: %w", r.namespace,
+				r.service, want, r.timeout, last)
 		case <-time.After(every):
 		}
 	}

@@ -88,22 +88,14 @@ func (a *admitted) crowded(ctx context.Context) *apis.FieldError {
 	full, err := a.full(ctx, a.Namespace)
 	if err != nil {
 		// Admit it: the controller enforces the limit too, and reports it in the condition.
-		logging.FromContext(
-			ctx,
-		).Warnw(
-			"Could not count the sources of a namespace; the new source is admitted",
-			"namespace",
-			a.Namespace,
-			"error",
-			err,
-		)
+		logging.FromContext(ctx).Warnw("Could not count the sources of a namespace; the new source is admitted", "namespace",
+			a.Namespace, "error", err)
 	}
 	if !full {
 		return nil
 	}
 	return &apis.FieldError{
-		Message: "invalid value",
-		Paths:   []string{"metadata.namespace"},
+		Message: "invalid value", Paths: []string{"metadata.namespace"},
 		Details: source.TooMany(a.Namespace, a.system).Error(),
 	}
 }
@@ -118,14 +110,8 @@ func countSources(client metadata.Interface) func(context.Context, string) (bool
 	return func(ctx context.Context, namespace string) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, countFor)
 		defer cancel()
-		got, err := client.Resource(
-			v1alpha1.SourceResource,
-		).Namespace(
-			namespace,
-		).List(
-			ctx,
-			metav1.ListOptions{Limit: route.MaxSources},
-		)
+		got, err := client.Resource(v1alpha1.SourceResource).Namespace(namespace).List(ctx,
+			metav1.ListOptions{Limit: route.MaxSources})
 		if err != nil {
 			return false, fmt.Errorf("listing the CDEventSources of namespace %s: %w", namespace, err)
 		}

@@ -32,9 +32,7 @@ func certificate(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 
 // watchExpiry registers the gauge of the certificate's end.
 func watchExpiry(ends func() time.Time) error {
-	_, err := otel.Meter(
-		"knative-cdevents.dev/webhook",
-	).Int64ObservableGauge(
+	_, err := otel.Meter("knative-cdevents.dev/webhook").Int64ObservableGauge(
 		"cdevents_webhook_certificate_expiration_timestamp",
 		metric.WithUnit("s"),
 		metric.WithDescription(

@@ -14,15 +14,7 @@ import (
 func revisionColors() []dashboards.Color {
 	// In the order of the last digits; letters, of Revisions that users name, follow in turn.
 	names := []string{
-		"super-light-purple",
-		"blue",
-		"orange",
-		"green",
-		"purple",
-		"yellow",
-		"red",
-		"super-light-blue",
-		"dark-orange",
+		"super-light-purple", "blue", "orange", "green", "purple", "yellow", "red", "super-light-blue", "dark-orange",
 		"super-light-green",
 	}
 	const letters = "abcdefghijklmnopqrstuvwxyz"

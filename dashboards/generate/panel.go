@@ -30,15 +30,8 @@ func panel(p dashboards.Panel, id uint32) cog.Builder[dashboard.Panel] {
 func refID(i int) string { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1] }
 
 func query(q dashboards.Query, i int) *prometheus.DataqueryBuilder {
-	b := prometheus.NewDataqueryBuilder().RefId(
-		refID(i),
-	).Datasource(
-		prometheusSource(),
-	).Expr(
-		q.Expr,
-	).EditorMode(
-		prometheus.QueryEditorModeCode,
-	)
+	b := prometheus.NewDataqueryBuilder().RefId(refID(i)).Datasource(prometheusSource()).Expr(q.Expr).
+		EditorMode(prometheus.QueryEditorModeCode)
 	if q.Legend != "" {
 		b.LegendFormat(q.Legend)
 	}
@@ -89,18 +82,9 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 	}
 	if p.Kind == dashboards.States {
-		b.LineInterpolation(
-			common.LineInterpolationStepAfter,
-		).FillOpacity(
-			60,
-		).LineWidth(
-			1,
-		).ShowPoints(
-			common.VisibilityModeNever,
-		).
-			Stacking(
-				common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"),
-			)
+		b.LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(60).LineWidth(1).
+			ShowPoints(common.VisibilityModeNever).
+			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 	}
 	if slices.ContainsFunc(
 		p.Queries,

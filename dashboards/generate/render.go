@@ -85,13 +85,8 @@ func annotations(all []dashboards.Annotation) marks {
 	m := marks{List: []mark{}}
 	for _, a := range all {
 		m.List = append(m.List, mark{
-			Name:        a.Name,
-			Datasource:  prometheusSource(),
-			Enable:      true,
-			IconColor:   a.Color,
-			Expr:        a.Expr,
-			TitleFormat: a.Name,
-			TextFormat:  a.Text,
+			Name: a.Name, Datasource: prometheusSource(), Enable: true, IconColor: a.Color, Expr: a.Expr, TitleFormat: a.Name,
+			TextFormat: a.Text,
 		})
 	}
 	return m

@@ -119,12 +119,8 @@ const maxProvenance = 1024
 func provenance(t lifecycle.Transition, name string, n *notes) string {
 	v := annotation(t, name)
 	if !carriable(v) {
-		n.add(
-			"customData",
-			"annotation %s left out: it must not exceed %d bytes or hold control characters",
-			name,
-			maxProvenance,
-		)
+		n.add("customData", "annotation %s left out: it must not exceed %d bytes or hold control characters", name,
+			maxProvenance)
 		return ""
 	}
 	return v

@@ -105,11 +105,8 @@ func endpoint(field, v string, n *notes) string {
 		return ""
 	}
 	if u, ok := parseURI(v); !ok || len(v) > maxProvenance || u.Scheme == "" || u.Host == "" || u.User != nil {
-		n.add(
-			field,
-			"left out: it must be an absolute URI with a host and without credentials, of at most %d bytes",
-			maxProvenance,
-		)
+		n.add(field, "left out: it must be an absolute URI with a host and without credentials, of at most %d bytes",
+			maxProvenance)
 		return ""
 	}
 	return v

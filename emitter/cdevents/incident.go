@@ -30,9 +30,7 @@ func incident(t lifecycle.Transition) *Incident {
 	}
 	i := *t.Incident
 	return &Incident{
-		Kind:    string(i.Kind),
-		Since:   eventTime(i.Since).Format(time.RFC3339Nano),
-		Reason:  i.Reason,
+		Kind: string(i.Kind), Since: eventTime(i.Since).Format(time.RFC3339Nano), Reason: i.Reason,
 		Message: i.Message,
 	}
 }

@@ -40,11 +40,8 @@ func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 // sampleSubject returns the object that a transition of a type is about.
 func sampleSubject(typ lifecycle.Type) v1alpha1.CDEventSubjectSpec {
 	s := v1alpha1.CDEventSubjectSpec{
-		APIVersion: "serving.knative.dev/v1",
-		Kind:       "Service",
-		Namespace:  "default",
-		Name:       "sample",
-		UID:        "5f0c1d9e-3c0b-4a52-9b42-6a7f0d3e9c11",
+		APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "default", Name: "sample",
+		UID: "5f0c1d9e-3c0b-4a52-9b42-6a7f0d3e9c11",
 	}
 	if typ.OfEnvironment() {
 		s.APIVersion, s.Kind = "cluster.x-k8s.io/v1beta2", "Cluster"
@@ -82,20 +79,15 @@ func sample(sequence int64, typ lifecycle.Type, annotations map[string]string) l
 
 func withIncident(t *lifecycle.Transition) {
 	t.Incident = &lifecycle.IncidentDetails{
-		Kind:    lifecycle.Outage,
-		Opened:  t.Sequence,
-		Since:   t.Time,
+		Kind: lifecycle.Outage, Opened: t.Sequence, Since: t.Time,
 		Trouble: lifecycle.Trouble{Reason: "RevisionMissing", Message: "a sample"},
 	}
 }
 
 func withVerdict(t *lifecycle.Transition) {
 	t.Verdict = &lifecycle.Verdict{
-		Run:       "0d7f0f5c-6a43-4c0e-a7a8-5f6d1c2b3a49",
-		Gate:      "sample",
-		Verdict:   "Fail",
-		Started:   t.Time,
-		Completed: t.Time,
+		Run: "0d7f0f5c-6a43-4c0e-a7a8-5f6d1c2b3a49", Gate: "sample", Verdict: "Fail",
+		Started: t.Time, Completed: t.Time,
 	}
 }
 

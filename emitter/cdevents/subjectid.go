@@ -48,13 +48,8 @@ func EnvironmentID(s v1alpha1.CDEventSubjectSpec, given string) string {
 // IncidentID returns the subject id of an incident: "incident/<namespace>/<name>/<kind>/<uuid>".
 // Detection and resolution share it, and no other incident has it.
 func IncidentID(s v1alpha1.CDEventSubjectSpec, i lifecycle.IncidentDetails) string {
-	id := derive(
-		"incident",
-		string(s.UID),
-		string(i.Kind),
-		strconv.FormatInt(i.Opened, 10),
-		eventTime(i.Since).Format(time.RFC3339Nano),
-	)
+	id := derive("incident", string(s.UID), string(i.Kind), strconv.FormatInt(i.Opened, 10),
+		eventTime(i.Since).Format(time.RFC3339Nano))
 	s.Kind = "incident"
 	return SubjectID(s) + "/" + string(i.Kind) + "/" + id
 }

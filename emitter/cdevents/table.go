@@ -66,11 +66,8 @@ var table = map[lifecycle.Type]row{
 		forms:    forms(form{v05.ServiceUpgradedEventType, upgraded05}, form{v04.ServiceUpgradedEventType, upgraded04}),
 	},
 	lifecycle.RolledBack: {
-		artifact: true,
-		forms: forms(
-			form{v05.ServiceRolledbackEventType, rolledBack05},
-			form{v04.ServiceRolledbackEventType, rolledBack04},
-		),
+		artifact: true, forms: forms(form{v05.ServiceRolledbackEventType, rolledBack05},
+			form{v04.ServiceRolledbackEventType, rolledBack04}),
 	},
 	lifecycle.Removed: {
 		forms: forms(form{v05.ServiceRemovedEventType, removed05}, form{v04.ServiceRemovedEventType, removed04}),
@@ -100,24 +97,18 @@ var table = map[lifecycle.Type]row{
 	lifecycle.CrossplaneClusterCreated: {sample: withEnvironment, forms: customForms(crossplaneCreated)},
 	lifecycle.EnvironmentCreated: {
 		sample: withEnvironment,
-		forms: forms(
-			form{v05.EnvironmentCreatedEventType, environmentCreated05},
-			form{v04.EnvironmentCreatedEventType, environmentCreated04},
-		),
+		forms: forms(form{v05.EnvironmentCreatedEventType, environmentCreated05},
+			form{v04.EnvironmentCreatedEventType, environmentCreated04}),
 	},
 	lifecycle.EnvironmentModified: {
 		sample: withEnvironment,
-		forms: forms(
-			form{v05.EnvironmentModifiedEventType, environmentModified05},
-			form{v04.EnvironmentModifiedEventType, environmentModified04},
-		),
+		forms: forms(form{v05.EnvironmentModifiedEventType, environmentModified05},
+			form{v04.EnvironmentModifiedEventType, environmentModified04}),
 	},
 	lifecycle.EnvironmentDeleted: {
 		sample: withEnvironment,
-		forms: forms(
-			form{v05.EnvironmentDeletedEventType, environmentDeleted05},
-			form{v04.EnvironmentDeletedEventType, environmentDeleted04},
-		),
+		forms: forms(form{v05.EnvironmentDeletedEventType, environmentDeleted05},
+			form{v04.EnvironmentDeletedEventType, environmentDeleted04}),
 	},
 }
 
@@ -168,12 +159,8 @@ func Types(specVersion string) []string {
 func lookup(specVersion string, t lifecycle.Type) (row, form, error) {
 	v := version(specVersion)
 	if v != Version05 && v != Version04 {
-		return row{}, form{}, fmt.Errorf(
-			"CDEvents version %q is not supported; it must be %q or %q",
-			specVersion,
-			Version05,
-			Version04,
-		)
+		return row{}, form{}, fmt.Errorf("CDEvents version %q is not supported; it must be %q or %q", specVersion, Version05,
+			Version04)
 	}
 	r := table[t]
 	f, ok := r.forms[v]

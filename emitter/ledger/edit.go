@@ -212,10 +212,8 @@ func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 		if err != nil {
 			return err
 		}
-		entry.Recipients = append(
-			entry.Recipients,
-			v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided},
-		)
+		entry.Recipients = append(entry.Recipients,
+			v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided})
 		e.pending[r.Source] = true
 	}
 	st.Journal = append(st.Journal, entry)
@@ -298,9 +296,7 @@ func (e *edit) condition() {
 		return // a baseline: no event was ever pending
 	}
 	c := metav1.Condition{
-		Type:    ConditionDelivered,
-		Status:  metav1.ConditionTrue,
-		Reason:  "NothingPending",
+		Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingPending",
 		Message: "all events are acknowledged",
 	}
 	if st.Pending > 0 {

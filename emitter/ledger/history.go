@@ -66,12 +66,8 @@ func appendHistory(history string, t lifecycle.Transition) (string, error) {
 // past is what a history has of a transition.
 func past(t lifecycle.Transition) v1alpha1.PastTransition {
 	p := v1alpha1.PastTransition{
-		Sequence: t.Sequence,
-		Time:     metav1.NewMicroTime(t.Time),
-		Type:     string(t.Type),
-		Chain:    t.Chain,
-		Reason:   short(t.Reason),
-		Merged:   t.Merged,
+		Sequence: t.Sequence, Time: metav1.NewMicroTime(t.Time), Type: string(t.Type), Chain: t.Chain,
+		Reason: short(t.Reason), Merged: t.Merged,
 	}
 	if t.Revision != nil {
 		p.Revision = short(t.Revision.Name)

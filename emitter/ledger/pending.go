@@ -139,19 +139,11 @@ func pending(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Rec
 	case err != nil:
 		err = fmt.Errorf("reading transition %d of CDEventSubject %s: %w", j.Sequence, s.Name, err)
 	case !ok:
-		err = fmt.Errorf(
-			"transition %d of CDEventSubject %s refers to rendering profile %q, which does not exist",
-			j.Sequence,
-			s.Name,
-			r.Profile,
-		)
+		err = fmt.Errorf("transition %d of CDEventSubject %s refers to rendering profile %q, which does not exist",
+			j.Sequence, s.Name, r.Profile)
 	case o.Transition.Sequence != j.Sequence:
-		err = fmt.Errorf(
-			"transition %d of CDEventSubject %s says that it is number %d",
-			j.Sequence,
-			s.Name,
-			o.Transition.Sequence,
-		)
+		err = fmt.Errorf("transition %d of CDEventSubject %s says that it is number %d", j.Sequence, s.Name,
+			o.Transition.Sequence)
 	}
 	o.Profile = profile
 	if err != nil {

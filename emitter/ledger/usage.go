@@ -38,12 +38,8 @@ func newGroupUsage() *groupUsage {
 
 func usageOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool) *usage {
 	h := &usage{
-		st:       st,
-		operator: operator,
-		both:     map[bool]*groupUsage{true: newGroupUsage(), false: newGroupUsage()},
-		all:      newGroupUsage(),
-		entries:  map[int64]int{},
-		profiles: map[string]int{},
+		st: st, operator: operator, both: map[bool]*groupUsage{true: newGroupUsage(), false: newGroupUsage()},
+		all: newGroupUsage(), entries: map[int64]int{}, profiles: map[string]int{},
 	}
 	for name, p := range st.Profiles {
 		h.profiles[name] = jsonSize(map[string]v1alpha1.Profile{name: p})
@@ -69,13 +65,8 @@ func (h *usage) costs() map[types.UID]int {
 	out := map[types.UID]int{}
 	for _, j := range h.st.Journal {
 		for _, r := range j.Recipients {
-			out[r.Source] += len(
-				r.Source,
-			) + len(
-				r.Profile,
-			) + h.entries[j.Sequence]/len(
-				j.Recipients,
-			) + h.profiles[r.Profile]/h.all.profiles[r.Profile]
+			out[r.Source] += len(r.Source) + len(r.Profile) + h.entries[j.Sequence]/len(j.Recipients) +
+				h.profiles[r.Profile]/h.all.profiles[r.Profile]
 		}
 	}
 	return out

@@ -80,11 +80,8 @@ func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEv
 			return fmt.Errorf("writing CDEventSubject %s: %w", sub.name, err)
 		}
 	}
-	return fmt.Errorf(
-		"writing CDEventSubject %s: conflicted with %d other writers in a row; retrying later",
-		sub.name,
-		maxConflicts,
-	)
+	return fmt.Errorf("writing CDEventSubject %s: conflicted with %d other writers in a row; retrying later", sub.name,
+		maxConflicts)
 }
 
 // prepare makes the next state of a subject. It returns nil if there is nothing to write.

@@ -41,12 +41,8 @@ func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {
 		return 0, s.run.Proceed(run.GateRun, run.Spec, now)
 	case s.run.TimedOut(now):
 		limit := s.run.Limit()
-		run.End(
-			now,
-			verdict.Inconclusive,
-			fmt.Sprintf("The CustomRun timed out after %s, before a verdict was reached: %s", limit, run.GateRun.Message),
-			string(verdict.Timeout),
-		)
+		run.End(now, verdict.Inconclusive, fmt.Sprintf("The CustomRun timed out after %s, before a verdict was reached: %s",
+			limit, run.GateRun.Message), string(verdict.Timeout))
 		return 0, s.run.Expire(run.GateRun, now)
 	}
 	if wait := run.Due().Sub(now); wait > 0 && run.Gathering() {
@@ -77,12 +73,8 @@ func (s *customRunSync) currentRun(ctx context.Context, now time.Time) (*gaterun
 		spec.SetDefaults(ctx)
 		at := metav1.NewTime(now)
 		return &gaterun.Run{Namespace: namespace, Spec: spec, GateRun: &v1alpha1.GateRun{
-			ID:        id,
-			Gate:      gate,
-			Service:   v1alpha1.GateObject{Name: spec.Service},
-			StartTime: at,
-			Deadline:  at,
-			Verdict:   verdict.Running,
+			ID: id, Gate: gate, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at,
+			Verdict: verdict.Running,
 		}}
 	}
 	switch {
@@ -142,15 +134,8 @@ func (s *customRunSync) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Runs.Resource(
-		customrun.Resource,
-	).Namespace(
-		s.run.Namespace,
-	).UpdateStatus(
-		ctx,
-		changed,
-		metav1.UpdateOptions{},
-	)
+	_, err = s.Runs.Resource(customrun.Resource).Namespace(s.run.Namespace).UpdateStatus(ctx, changed,
+		metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("writing the status of CustomRun %s/%s: %w", s.run.Namespace, s.run.Name, err)
 	}

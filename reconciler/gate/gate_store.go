@@ -50,10 +50,10 @@ func (s *gateSync) restart(ctx context.Context, run *v1alpha1.GateRun) error {
 	if err := s.current(ctx); err != nil {
 		return err
 	}
-	again, err := gaterun.Open(
-		ctx,
-		gaterun.Opening{Namespace: s.gate.Namespace, ID: run.ID, Spec: s.spec, Start: run.StartTime.Time},
-	)
+	again, err := gaterun.Open(ctx, gaterun.Opening{
+		Namespace: s.gate.Namespace, ID: run.ID, Spec: s.spec,
+		Start: run.StartTime.Time,
+	})
 	if err != nil {
 		return fmt.Errorf("beginning a run anew: %w", err)
 	}

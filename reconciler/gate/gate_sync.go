@@ -50,12 +50,7 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	divided := s.divided()
 	s.conditions(ctx, m)
 	if reported && s.spec.Watch && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
-		if _, p := gaterun.Choose(
-			s.spec.Service,
-			m.Service,
-			s.spec.Canary,
-			s.spec.Baseline,
-		); p == nil &&
+		if _, p := gaterun.Choose(s.spec.Service, m.Service, s.spec.Canary, s.spec.Baseline); p == nil &&
 			s.gate.Validate(ctx) == nil {
 			return s.open(ctx, m)
 		}

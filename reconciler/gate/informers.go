@@ -40,14 +40,8 @@ func newRuns(c dynamic.Interface) *runs {
 func (r *runs) informer() cache.SharedIndexInformer { return *r.current.Load() }
 
 func (r *runs) renew() cache.SharedIndexInformer {
-	informer := dynamicinformer.NewFilteredDynamicInformer(
-		r.client,
-		customrun.Resource,
-		metav1.NamespaceAll,
-		0,
-		cache.Indexers{byGate: indexByGate},
-		nil,
-	).Informer()
+	informer := dynamicinformer.NewFilteredDynamicInformer(r.client, customrun.Resource, metav1.NamespaceAll, 0,
+		cache.Indexers{byGate: indexByGate}, nil).Informer()
 	r.current.Store(&informer)
 	return informer
 }
@@ -80,14 +74,8 @@ func (r *runs) failed(ctx context.Context, of *cache.Reflector, err error) {
 		return
 	}
 	if !r.refused.Swap(true) {
-		logging.FromContext(
-			ctx,
-		).Warnw(
-			"Tekton is installed, but the controller may not read CustomRuns, so gates do not run for them. "+
-				"To allow it, apply config/tekton/200-customruns.yaml. The controller tries again every minute",
-			"error",
-			err,
-		)
+		logging.FromContext(ctx).Warnw("Tekton is installed, but the controller may not read CustomRuns, so gates do not run for "+
+			"them. To allow it, apply config/tekton/200-customruns.yaml. The controller tries again every minute", "error", err)
 	}
 	select {
 	case <-ctx.Done():

@@ -73,13 +73,8 @@ func (g *Gate) customRunsOf(gate string) []any {
 
 func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	out := &v1alpha1.GateLatest{
-		ID:        run.ID,
-		CustomRun: by,
-		StartTime: run.StartTime,
-		Verdict:   run.Verdict,
-		Reasons:   strings.Join(run.Reasons, ", "),
-		Message:   run.Message,
-		Canary:    run.Canary.Name,
+		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: strings.Join(run.Reasons, ", "),
+		Message: run.Message, Canary: run.Canary.Name,
 	}
 	if run.Report == nil {
 		return out // there is no judgement yet

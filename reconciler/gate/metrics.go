@@ -24,11 +24,8 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 }
 
 var (
-	verdictDesc = describe(
-		"verdict",
-		"1 for the current verdict of the run in progress, or else of the last run; 0 for all others.",
-		"verdict",
-	)
+	verdictDesc = describe("verdict",
+		"1 for the current verdict of the run in progress, or else of the last run; 0 for all others.", "verdict")
 	runsDesc     = describe("runs_total", "Finished runs, by verdict and most important reason.", "verdict", "reason")
 	durationDesc = describe(
 		"duration_seconds",
@@ -61,15 +58,8 @@ var (
 	shareDesc = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
 
 	all = []*prometheus.Desc{
-		verdictDesc,
-		runsDesc,
-		durationDesc,
-		valueDesc,
-		evalueDesc,
-		limitDesc,
-		samplesDesc,
-		requiredDesc,
-		shareDesc,
+		verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, samplesDesc,
+		requiredDesc, shareDesc,
 	}
 )
 
@@ -237,10 +227,7 @@ type series struct {
 // send skips a series with an invalid label. Otherwise that label would break the whole
 // metrics page.
 func (s series) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
-	if m, err := prometheus.NewConstMetric(
-		desc,
-		kind,
-		value,
+	if m, err := prometheus.NewConstMetric(desc, kind, value,
 		append([]string{s.key.namespace, s.key.service, s.key.gate}, more...)...); err == nil {
 		s.to <- m
 	}

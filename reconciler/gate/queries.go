@@ -87,11 +87,8 @@ func unknown(s canary.Settings) string {
 	if len(s.Queries) == 0 {
 		return "the operator has put no query into ConfigMap " + canary.Name
 	}
-	return fmt.Sprintf(
-		"ConfigMap %s has no query of that name; it has %s",
-		canary.Name,
-		strings.Join(slices.Sorted(maps.Keys(s.Queries)), ", "),
-	)
+	return fmt.Sprintf("ConfigMap %s has no query of that name; it has %s", canary.Name,
+		strings.Join(slices.Sorted(maps.Keys(s.Queries)), ", "))
 }
 
 func read(
@@ -114,10 +111,8 @@ func read(
 			if errors.As(err, &unusable) {
 				reason = gaterun.QueryUnusable
 			}
-			return gaterun.Reading{
-				Reason: reason,
-				Detail: fmt.Sprintf("%s of Revision %s: %.*s", e.name, q.Revision, mostDetail, err),
-			}
+			return gaterun.Reading{Reason: reason, Detail: fmt.Sprintf("%s of Revision %s: %.*s", e.name, q.Revision, mostDetail,
+				err)}
 		}
 		*e.to = n
 	}

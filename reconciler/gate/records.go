@@ -109,21 +109,16 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 		record.ObjectMeta = *was.ObjectMeta.DeepCopy()
 	}
 	record.Annotations = map[string]string{
-		kindAnnotation:      o.Kind,
-		namespaceAnnotation: o.Namespace,
-		nameAnnotation:      o.Name,
-		uidAnnotation:       string(o.UID),
-		serviceAnnotation:   run.Service.Name,
+		kindAnnotation: o.Kind, namespaceAnnotation: o.Namespace, nameAnnotation: o.Name, uidAnnotation: string(o.UID),
+		serviceAnnotation: run.Service.Name,
 	}
 	record.Spec, record.Status.Run = v1alpha1.CanaryGateRunSpec(o), run
 	var err error
 	if was == nil {
 		record, err = r.client.Create(ctx, record, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf(
-				"storing a run: kind CanaryGateRun does not exist; apply config/300-canarygaterun.yaml: %s",
-				err.Error(),
-			)
+			return fmt.Errorf("storing a run: kind CanaryGateRun does not exist; apply config/300-canarygaterun.yaml: %s",
+				err.Error())
 		}
 	} else {
 		record, err = r.client.Update(ctx, record, metav1.UpdateOptions{})
@@ -151,11 +146,8 @@ func (r *records) drop(ctx context.Context, o owner) error {
 
 // remove deletes a record, unless it was written since.
 func (r *records) remove(ctx context.Context, name string, uid types.UID, version string) error {
-	err := r.client.Delete(
-		ctx,
-		name,
-		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}},
-	)
+	err := r.client.Delete(ctx, name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting CanaryGateRun %s: %w", name, err)
 	}

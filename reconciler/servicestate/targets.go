@@ -59,13 +59,8 @@ func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 			cancel()
 			proven = err == nil
 			if !proven && (!asked || known.proven) {
-				v.warn(
-					"Not measuring a pod: failed to verify that it belongs to the Revision in its labels",
-					"pod",
-					pod.Namespace+"/"+pod.Name,
-					"error",
-					err,
-				)
+				v.warn("Not measuring a pod: failed to verify that it belongs to the Revision in its labels", "pod",
+					pod.Namespace+"/"+pod.Name, "error", err)
 			}
 			v.mu.Lock()
 			v.owned[pod.UID] = ownership{proven: proven, claim: claimOf(pod)}
@@ -123,11 +118,8 @@ func targetsOf(members []*pods.Pod) []scrape.Target {
 			continue // the pod has no IP address of its own, or does not run
 		}
 		at := scrape.Target{
-			Pod:     pod.UID,
-			Entry:   true,
-			Path:    entryPath,
-			Address: netip.AddrPortFrom(ip, entryPort),
-			Dying:   !pod.Deleting.IsZero(),
+			Pod: pod.UID, Entry: true, Path: entryPath, Address: netip.AddrPortFrom(ip, entryPort),
+			Dying: !pod.Deleting.IsZero(),
 		}
 		out = append(out, at)
 		// With a declaration that is not valid, only queue-proxy is scraped.

@@ -62,10 +62,7 @@ type View struct {
 // warn logs what an operator should know.
 func New(p Pods, watched func() Services, warn func(message string, keysAndValues ...any)) *View {
 	return &View{
-		pods:     p,
-		watched:  watched,
-		warn:     warn,
-		owned:    map[types.UID]ownership{},
+		pods: p, watched: watched, warn: warn, owned: map[types.UID]ownership{},
 		clusters: map[types.NamespacedName]*lifecycle.Cluster{},
 	}
 }

@@ -179,10 +179,8 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		s.Environment.ID = defaults.Environment.ID
 	}
 	if s.Environment.Source != "" && strings.TrimSpace(c.Data["environment-id"]) == "" {
-		errs = append(
-			errs,
-			errors.New("environment-source is set without environment-id; set both, or remove environment-source"),
-		)
+		errs = append(errs,
+			errors.New("environment-source is set without environment-id; set both, or remove environment-source"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return defaults, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)

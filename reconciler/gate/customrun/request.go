@@ -151,19 +151,11 @@ func (r *Run) Request() (*Request, *Problem) {
 		var value string
 		switch err := json.Unmarshal(p.Value, &value); {
 		case !known:
-			return nil, invalid(
-				InvalidParams,
-				"param %q does not exist; the params are %s",
-				p.Name,
-				strings.Join(slices.Sorted(maps.Keys(params)), ", "),
-			)
+			return nil, invalid(InvalidParams, "param %q does not exist; the params are %s", p.Name,
+				strings.Join(slices.Sorted(maps.Keys(params)), ", "))
 		case err != nil:
-			return nil, invalid(
-				InvalidParams,
-				"param %q is %s; it must be a string",
-				p.Name,
-				sanitize.Truncate(string(p.Value), maxQuoted),
-			)
+			return nil, invalid(InvalidParams, "param %q is %s; it must be a string", p.Name,
+				sanitize.Truncate(string(p.Value), maxQuoted))
 		case seen[p.Name]:
 			return nil, invalid(InvalidParams, "param %q is specified twice", p.Name)
 		}
@@ -175,11 +167,8 @@ func (r *Run) Request() (*Request, *Problem) {
 		}
 	}
 	if a.spec != nil && a.Gate != "" {
-		return nil, invalid(
-			InvalidParams,
-			"param \"gate\" names %q, but customSpec contains a gate; specify only one of them",
-			a.Gate,
-		)
+		return nil, invalid(InvalidParams,
+			"param \"gate\" names %q, but customSpec contains a gate; specify only one of them", a.Gate)
 	}
 	if a.spec == nil && a.Gate == "" {
 		a.spec = &v1alpha1.CanaryGateSpec{}
@@ -194,15 +183,8 @@ func (r *Run) reference() *Problem {
 		if ofVersion == version && ofKind == kind {
 			return nil
 		}
-		return invalid(
-			InvalidReference,
-			"spec.%s has apiVersion %q and kind %q; it must have apiVersion %q and kind %q",
-			field,
-			ofVersion,
-			ofKind,
-			version,
-			kind,
-		)
+		return invalid(InvalidReference, "spec.%s has apiVersion %q and kind %q; it must have apiVersion %q and kind %q",
+			field, ofVersion, ofKind, version, kind)
 	}
 	if ref := r.Spec.CustomRef; ref != nil {
 		return check("customRef", ref.APIVersion, ref.Kind)
@@ -248,10 +230,8 @@ func (a *Request) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha
 		change(spec)
 	}
 	if spec.Service == "" {
-		return nil, invalid(
-			InvalidParams,
-			"the Service to judge is not specified; refer to a CanaryGate, or set param \"service\"",
-		)
+		return nil, invalid(InvalidParams,
+			"the Service to judge is not specified; refer to a CanaryGate, or set param \"service\"")
 	}
 	spec.SetDefaults(ctx)
 	if err := spec.Validate(ctx); err != nil {

@@ -96,12 +96,8 @@ func authorize(
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: gate.Namespace,
-				Name:      gate.Name,
-				Verb:      "get",
-				Group:     resource.Group,
-				Version:   resource.Version,
-				Resource:  resource.Resource,
+				Namespace: gate.Namespace, Name: gate.Name, Verb: "get", Group: resource.Group, Version: resource.Version,
+				Resource: resource.Resource,
 			},
 		},
 	}, metav1.CreateOptions{})

@@ -85,10 +85,8 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 	case now == nil:
 		without(TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is being changed")
 	case !now.Divided():
-		without(
-			NoSplit,
-			"all traffic goes to one Revision, so there is nothing to judge; to ask before the first step, add ?unsplit=pass",
-		)
+		without(NoSplit,
+			"all traffic goes to one Revision, so there is nothing to judge; to ask before the first step, add ?unsplit=pass")
 		if unsplit {
 			a.Verdict = verdict.Pass
 		}
@@ -100,10 +98,8 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 		a.Verdict, a.Message = run.Verdict, run.Message
 		a.Reasons = append(a.Reasons, run.Reasons...)
 		if !run.Verdict.Known() {
-			a.Verdict, a.Message = verdict.Error, fmt.Sprintf(
-				"the run's verdict is %q, which is not a known verdict",
-				run.Verdict,
-			)
+			a.Verdict, a.Message = verdict.Error, fmt.Sprintf("the run's verdict is %q, which is not a known verdict",
+				run.Verdict)
 		}
 	}
 }

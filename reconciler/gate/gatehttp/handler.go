@@ -132,11 +132,8 @@ func drained(w http.ResponseWriter, r *http.Request) bool {
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	authserver.Dismiss(
-		w,
-		status,
-		fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err),
-	)
+	authserver.Dismiss(w, status,
+		fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err))
 	return false
 }
 
@@ -146,13 +143,8 @@ func unsplitPasses(r *http.Request) (bool, error) {
 	passes := false
 	for name, values := range r.URL.Query() {
 		if name != parameter || len(values) != 1 || values[0] != value {
-			return false, fmt.Errorf(
-				"%s=%s is not a parameter; the only parameter is %s=%s",
-				name,
-				strings.Join(values, ","),
-				parameter,
-				value,
-			)
+			return false, fmt.Errorf("%s=%s is not a parameter; the only parameter is %s=%s", name, strings.Join(values, ","),
+				parameter, value)
 		}
 		passes = true
 	}
@@ -175,11 +167,8 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit bool) (Answer, bool) {
 	if !h.Ready() {
 		w.Header().Set("Retry-After", "1")
-		authserver.Refuse(
-			w,
-			http.StatusServiceUnavailable,
-			"this replica has just started and does not know the gates yet; try again",
-		)
+		authserver.Refuse(w, http.StatusServiceUnavailable,
+			"this replica has just started and does not know the gates yet; try again")
 		return Answer{}, false
 	}
 	gate, err := h.Gates(key)
