@@ -52,7 +52,7 @@ func TestJSONOfAJudgement(t *testing.T) {
 		t.Errorf("%v %s", err, cmp.Diff(j, read))
 	}
 	if err := json.Unmarshal([]byte(`{"from":"yesterday"}`), &read); err == nil {
-		t.Error("a time that is none was read")
+		t.Error("text that is not a time was read as one")
 	}
 }
 

@@ -27,7 +27,7 @@ type Progress struct {
 	// Pending are the shards that are not where the plan wants them, and Moves those that moved from one living member to
 	// another, by entity type.
 	Pending, Moves map[string]int
-	// Unknown says that shards may be on their way that no member names, so that nobody knows whether the plan is
+	// Unknown says that shards may be moving that no member lists, so that it is not known whether the plan is
 	// followed.
 	Unknown bool
 

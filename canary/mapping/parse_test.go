@@ -230,7 +230,7 @@ rules:
 		},
 		"custom, no match":   {"requests_sum", labels{"group": "other/Cart", "kind": "*Envelope"}, 2, nil},
 		"custom, other kind": {"requests_sum", labels{"group": "shardRegion/Cart", "kind": "x"}, 2, nil},
-		"nobody's":           {"requests", labels{}, 2, nil},
+		"without labels":     {"requests", labels{}, 2, nil},
 	} {
 		var got []Key
 		r.Read(c.series, c.labels, func(source int, k Key, _ float64) {

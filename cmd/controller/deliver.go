@@ -18,8 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
-	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport/kafka"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
@@ -27,19 +26,16 @@ import (
 // deliver wires the ledger, and the delivery that sends from it.
 func (e *emitting) deliver(ctx context.Context) {
 	e.journal(ctx)
-	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), schemes, apiserver.Audiences(e.config)...)
+	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), transports.Schemes, apiserver.Audiences(e.config)...)
 	access := transport.Access{
 		Addresses: transport.Addresses{
 			Refused: apiserver.Prefixes(e.config), RefusedPorts: e.endpoints.List, Hosts: e.settings.SinkHosts,
 		},
 		Credentials: e.keeper, Trust: transport.NewTrust(),
 	}
-	transports := &transport.Registry{}
-	transports.Register(httptransport.Schemes, httptransport.NewClients(access))
-	transports.Register(kafka.Schemes, kafka.NewClients(access))
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
-		Ledger: e.ledger, Transport: transports, Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics,
-		Leads: e.sends,
+		Ledger: e.ledger, Transport: transports.New(access), Render: cdevents.Render, Passes: e.filters.Passes,
+		Metrics: e.metrics, Leads: e.sends,
 	}))
 	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.lister.Names))
@@ -56,9 +52,6 @@ func (e *emitting) deliver(ctx context.Context) {
 	_, err = e.bundles.AddEventHandler(source.TrustBundles(ctx, access.Trust, e.delivery))
 	must(ctx, "watching trust bundles", err)
 }
-
-// schemes are those that the URIs of sinks may have.
-var schemes = transport.Join(httptransport.Schemes, kafka.Schemes)
 
 // journal makes the router and the ledger, which reports what it cannot route.
 func (e *emitting) journal(ctx context.Context) {

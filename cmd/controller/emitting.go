@@ -26,6 +26,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/emitter/trace"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
@@ -89,7 +90,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 		Sources:     e.sources,
 		Deliveries:  e.delivery,
 		Credentials: e.keeper,
-		Schemes:     schemes,
+		Schemes:     transports.Schemes,
 		Hosts:       e.settings.SinkHosts,
 		Cluster:     e.settings.ClusterURI,
 		Leads:       p.registry.IsLeaderFor,

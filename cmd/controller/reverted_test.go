@@ -31,7 +31,7 @@ func (cart) Cached(types.NamespacedName) observer.Parts { return nil }
 func (cart) Name() string                               { return "Service" }
 func (cart) APIVersion() string                         { return "serving.knative.dev/v1" }
 
-// noQueue takes keys that nobody processes.
+// noQueue drops the keys that are added to it.
 type noQueue struct{}
 
 func (noQueue) EnqueueKey(types.NamespacedName)     {}

@@ -20,6 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -74,7 +75,7 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if err := a.budget.Spend(&a.CDEventSource); err != nil {
 		return err
 	}
-	if err := source.Check(&a.CDEventSource, a.system, schemes); err != nil {
+	if err := source.Check(&a.CDEventSource, a.system, transports.Schemes); err != nil {
 		return err
 	}
 	return a.crowded(ctx)

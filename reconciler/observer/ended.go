@@ -60,8 +60,8 @@ func (f *fold) journalEnds(present types.UID, at time.Time) (endings, error) {
 type endings struct {
 	// wait says that the end of an object that had its name must wait, and it must wait with it.
 	wait bool
-	// replaced says that it is gone without anything told of it, and that events tell already of the object that has its
-	// name now. Its events would come after those, and look like events of that one.
+	// replaced says that no event about it was sent, and that events about the object that has its name now were. Its own
+	// events would follow those, and look like events about the present object.
 	replaced bool
 }
 

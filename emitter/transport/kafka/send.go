@@ -125,8 +125,8 @@ func (c *client) unanswered(id digest) (*sending, bool) {
 	return s, ok
 }
 
-// keep remembers a record without an answer. There are few: the client refuses more than maxBuffered, and those with
-// an answer that nobody asks for again go first.
+// keep stores a record until the broker answers. There are few: the client refuses more than maxBuffered. Records that
+// are answered, and for which no attempt is made again, are removed first.
 func (c *client) keep(id digest, s *sending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
