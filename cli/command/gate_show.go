@@ -144,16 +144,33 @@ func (e *env) showShares(g *report.GateReport) {
 	if j.HandledShare == nil {
 		return
 	}
-	text := fmt.Sprintf("%.1f %%", 100**j.HandledShare)
-	if x := g.Spec.Exposure; j.ExpectedShare != nil && x != nil && *j.ExpectedShare > 0 {
-		switch ratio := *j.HandledShare / *j.ExpectedShare; {
-		case x.MaxRatio != nil && ratio > *x.MaxRatio:
-			text += fmt.Sprintf(", %.1f times its share; at most %v is accepted", ratio, *x.MaxRatio)
-		case x.MinRatio != nil && ratio < *x.MinRatio:
-			text += fmt.Sprintf(", %.2f times its share; at least %v is expected", ratio, *x.MinRatio)
-		}
+	e.bar("share it handled", *j.HandledShare, fmt.Sprintf("%.1f %%", 100**j.HandledShare)+beside(j, g.Spec.Exposure))
+}
+
+// beside says how far the handled share is from what it should be, if that is out of bounds. A cluster without a placement
+// plan has no share that the gate could compare with: then the Route's says how far the split is from what users meet.
+func beside(j *verdict.Judgement, x *v1alpha1.GateExposure) string {
+	expected, compared := j.ExpectedShare, true
+	if expected == nil {
+		expected, compared = j.RequiredShare, false
 	}
-	e.bar("share it handled", *j.HandledShare, text)
+	if x == nil || expected == nil || *expected <= 0 {
+		return ""
+	}
+	ratio := *j.HandledShare / *expected
+	text, bound := "", ""
+	switch {
+	case x.MaxRatio != nil && ratio > *x.MaxRatio:
+		text, bound = fmt.Sprintf(", %.1f times its share", ratio), fmt.Sprintf("; at most %v is accepted", *x.MaxRatio)
+	case x.MinRatio != nil && ratio < *x.MinRatio:
+		text, bound = fmt.Sprintf(", %.2f times its share", ratio), fmt.Sprintf("; at least %v is expected", *x.MinRatio)
+	default:
+		return ""
+	}
+	if !compared {
+		bound = " in the Route, which the gate does not compare"
+	}
+	return text + bound
 }
 
 // showMetric shows the ratios of bad requests, and the evidence for both answers against its threshold.

@@ -226,6 +226,14 @@ func (w *watched) gatesWithoutEvidence() {
 	}
 	w.fires("CanaryGateWithoutEvidence", of("patient", nil))
 	w.looks("CanaryGateWithoutEvidence", "patient", "cart-00002", "0 of 50 needed")
+	// With a request before its end, the other one would have judged pods that have just started.
+	w.must(kit.Wait(ctx, time.Minute, "the end of the brief run", func(ctx context.Context) error {
+		gate, err := suite.Ours.CanaryGates(w.ns).Get(ctx, "brief", metav1.GetOptions{})
+		if err == nil && (gate.Status.Run == nil || gate.Status.Run.CompletionTime == nil) {
+			return kit.NotYet("it is still judging")
+		}
+		return err
+	}))
 	stop := w.send()
 	w.resolves("CanaryGateWithoutEvidence", of("patient", nil))
 
