@@ -147,8 +147,9 @@ func (e *env) showShares(g *report.GateReport) {
 	e.bar("share it handled", *j.HandledShare, fmt.Sprintf("%.1f %%", 100**j.HandledShare)+beside(j, g.Spec.Exposure))
 }
 
-// beside says how far the handled share is from what it should be, if that is out of bounds. A cluster without a placement
-// plan has no share that the gate could compare with: then the Route's says how far the split is from what users meet.
+// beside says how far the handled share is from what it should be, if that is out of bounds. A cluster without a
+// placement plan has no share that the gate could compare with: then the Route's says how far the split is from what
+// users meet.
 func beside(j *verdict.Judgement, x *v1alpha1.GateExposure) string {
 	expected, compared := j.ExpectedShare, true
 	if expected == nil {
@@ -158,7 +159,7 @@ func beside(j *verdict.Judgement, x *v1alpha1.GateExposure) string {
 		return ""
 	}
 	ratio := *j.HandledShare / *expected
-	text, bound := "", ""
+	var text, bound string
 	switch {
 	case x.MaxRatio != nil && ratio > *x.MaxRatio:
 		text, bound = fmt.Sprintf(", %.1f times its share", ratio), fmt.Sprintf("; at most %v is accepted", *x.MaxRatio)

@@ -20,15 +20,18 @@ func TestShareBesideWhatItShouldBe(t *testing.T) {
 	}{
 		"within its bounds": {verdict.Judgement{HandledShare: share(.11), ExpectedShare: share(.1)}, bounds, ""},
 		"too much": {
-			verdict.Judgement{HandledShare: share(.36), ExpectedShare: share(.1)}, bounds,
+			verdict.Judgement{HandledShare: share(.36), ExpectedShare: share(.1)},
+			bounds,
 			", 3.6 times its share; at most 2 is accepted",
 		},
 		"too little": {
-			verdict.Judgement{HandledShare: share(.02), ExpectedShare: share(.1), RequiredShare: share(.02)}, bounds,
+			verdict.Judgement{HandledShare: share(.02), ExpectedShare: share(.1), RequiredShare: share(.02)},
+			bounds,
 			", 0.20 times its share; at least 0.5 is expected",
 		},
 		"no placement plan": {
-			verdict.Judgement{HandledShare: share(.353), RequiredShare: share(.05)}, bounds,
+			verdict.Judgement{HandledShare: share(.353), RequiredShare: share(.05)},
+			bounds,
 			", 7.1 times its share in the Route, which the gate does not compare",
 		},
 		"no split":  {verdict.Judgement{HandledShare: share(.353), RequiredShare: share(0)}, bounds, ""},
