@@ -119,7 +119,7 @@ func TestClientsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(clients.bySource["a"]); n != perSource {
+	if n := len(clients.pool.Of("a")); n != transport.PerSource {
 		t.Errorf("%d clients for one source", n)
 	}
 	if again, _ := clients.connections(first, credentials.Values{}); again == one {
@@ -127,7 +127,7 @@ func TestClientsAreForgotten(t *testing.T) {
 	}
 	clients.Forget("a")
 	clients.Forget("never seen")
-	if len(clients.bySource) != 0 {
+	if len(clients.pool.All()) != 0 {
 		t.Error("clients are left after Forget")
 	}
 }

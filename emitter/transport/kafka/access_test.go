@@ -39,7 +39,7 @@ func TestLogins(t *testing.T) {
 			for n := range 3 {
 				checkOutcome(t, clients.Send(t.Context(), to, newEvent(t, "cart", n), quick()), transport.Acknowledged, 200)
 			}
-			if n := len(clients.bySource["source-1"]); n != 1 {
+			if n := len(clients.pool.Of("source-1")); n != 1 {
 				t.Errorf("%d clients for one target", n)
 			}
 			// This cluster closes the connection, as brokers before 1.0.

@@ -40,6 +40,9 @@ type client struct {
 	*kgo.Client
 	dialer *dialer
 	topic  string
+	// values and trust are what the client was made with. When they change, it is not used again.
+	values credentials.Values
+	trust  int64
 
 	mu sync.Mutex
 	// checked says that the brokers were reached and know the topic, and that nothing failed since.
@@ -83,7 +86,7 @@ func newClient(to address, caCerts string, access transport.Access, values crede
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &client{Client: producer, dialer: d, topic: to.topic, open: map[digest]*sending{}}, nil
+	return &client{Client: producer, dialer: d, topic: to.topic, values: values, open: map[digest]*sending{}}, nil
 }
 
 func mechanismOf(login credentials.Login) sasl.Mechanism {

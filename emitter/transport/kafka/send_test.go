@@ -318,7 +318,7 @@ func TestClientsAreBoundedAndForgotten(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	clients := clientsOf(t, nil)
-	for i := range 3 * perSource {
+	for i := range 3 * transport.PerSource {
 		name := fmt.Sprint("t", i)
 		if err := c.CreateTopic(name, 1, nil); err != nil {
 			t.Fatal(err)
@@ -327,14 +327,14 @@ func TestClientsAreBoundedAndForgotten(t *testing.T) {
 		to.URL = strings.TrimSuffix(to.URL, topic) + name
 		checkOutcome(t, clients.Send(t.Context(), to, newEvent(t, "cart", i), quick()), transport.Acknowledged, 200)
 	}
-	if n := len(clients.bySource["source-1"]); n != perSource {
+	if n := len(clients.pool.Of("source-1")); n != transport.PerSource {
 		t.Errorf("%d clients", n)
 	}
-	one := clients.bySource["source-1"][0].client
+	one := clients.pool.Of("source-1")[0]
 	one.acquire()
 	clients.Forget("source-1")
 	clients.Forget("never seen")
-	if len(clients.bySource) != 0 {
+	if len(clients.pool.All()) != 0 {
 		t.Error("clients are left")
 	}
 	if err := one.Ping(t.Context()); err != nil {
