@@ -17,5 +17,5 @@
 //
 // The parts: Registry chooses the transport by the scheme of the sink's URI. Access is what all transports share:
 // Addresses (where they may connect), Trust (whose certificates they accept), and Credentials, which package
-// credentials reads.
+// credentials reads. Pool holds the clients of each source. Package transports lists the transports.
 package transport
