@@ -26,7 +26,7 @@ DEPS ?=
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
-MODULES := . test/cluster test/sharded clients/protoactor
+MODULES := . test/cluster test/sharded clients/placement clients/protoactor clients/sidecar
 
 .PHONY: help
 help: ## Show this list

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -203,12 +204,17 @@ func TestNothingMovesWhileThePlanIsHeldOrWithdrawn(t *testing.T) {
 	f.owned(time.Second, split(0, canary, a, b))
 	for _, refusal := range []int{http.StatusForbidden, http.StatusUnauthorized} {
 		f.controller.set(refusal, "", nil)
-		f.until("the refusal", 5*time.Second, func() bool { return a.lookup.poller.now().withdrawn && b.lookup.poller.now().withdrawn })
+		f.until("the refusal", 5*time.Second, func() bool { return a.held() && b.held() })
 		time.Sleep(300 * time.Millisecond)
 		f.owned(time.Second, split(0, canary, a, b))
 	}
 	f.controller.set(http.StatusOK, "", f.plan(split(50, canary, a, b)))
 	f.owned(20*time.Second, split(50, canary, a, b))
+}
+
+// held reports whether the member knows that the controller gives it no plan any more.
+func (n *node) held() bool {
+	return strings.Contains(n.lookup.group.Report().MovesHeld, "no plan any more")
 }
 
 // A member without the kind asks for grains, and never gets their shards.

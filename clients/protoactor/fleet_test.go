@@ -22,6 +22,8 @@ import (
 	provider "github.com/asynkron/protoactor-go/cluster/clusterproviders/test"
 	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/knative-cdevents/knative-cdevents/clients/placement"
 )
 
 const (
@@ -33,7 +35,7 @@ const (
 type controller struct {
 	*httptest.Server
 	mu      sync.Mutex
-	plan    *plan
+	plan    *placement.Plan
 	status  int
 	reason  string
 	changed chan struct{}
@@ -78,7 +80,7 @@ func (c *controller) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *controller) set(status int, reason string, p *plan) {
+func (c *controller) set(status int, reason string, p *placement.Plan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p != nil {
@@ -207,7 +209,7 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) settings() Settings {
 	return Settings{
 		Shards: testShards, URL: f.controller.URL, Namespace: "shop", Service: "cart", TokenFile: f.token, Wait: time.Second, StaleAfter: 3 * time.Second,
-		MinBackoff: 50 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Lease: f.lease, tick: 50 * time.Millisecond,
+		MinBackoff: 50 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Lease: f.lease, Tick: 50 * time.Millisecond,
 		// The identities of the tests are numbers.
 		ShardOf: func(identity string, shards int) int { n, _ := strconv.Atoi(identity); return n % shards },
 	}
@@ -272,10 +274,12 @@ func (n *node) leave() {
 func (n *node) kill() {
 	n.down.Store(true)
 	n.registry.kill(n.name)
-	n.lookup.stop()
-	n.lookup.leaving.Do(func() {}) // it says no farewell
+	n.silence()
 	n.cluster.Remote.Shutdown(false)
 }
+
+// silence ends what the member does by itself, without a farewell.
+func (n *node) silence() { n.lookup.group.Kill() }
 
 // expel removes a killed member from the list of members, as the Kubernetes provider does when its pod is not Ready any
 // more.
@@ -284,14 +288,14 @@ func (f *fleet) expel(n *node) { f.agent.DeregisterService(n.cluster.ActorSystem
 func (n *node) address() string { return n.cluster.ActorSystem.Address() }
 
 // plan makes a plan by the owners of shards.
-func (f *fleet) plan(owner func(shard int) *node) *plan {
-	p := &plan{Namespace: "shop", Service: "cart", Version: 1000, Mode: enforce, AtOnce: 10}
-	e := entityType{Name: "Cart", Shards: testShards}
+func (f *fleet) plan(owner func(shard int) *node) *placement.Plan {
+	p := &placement.Plan{Namespace: "shop", Service: "cart", Version: 1000, Mode: placement.Enforce, AtOnce: 10}
+	e := placement.EntityType{Name: "Cart", Shards: testShards}
 	index := map[*node]int{}
 	for _, n := range f.nodes {
 		if !n.down.Load() {
 			index[n] = len(p.Members)
-			p.Members = append(p.Members, planMember{n.address(), n.revision})
+			p.Members = append(p.Members, placement.PlanMember{Address: n.address(), Revision: n.revision})
 			e.Quotas = append(e.Quotas, 0)
 		}
 	}
@@ -300,7 +304,7 @@ func (f *fleet) plan(owner func(shard int) *node) *plan {
 		e.Owners = append(e.Owners, i)
 		e.Quotas[i]++
 	}
-	p.EntityTypes = []entityType{e}
+	p.EntityTypes = []placement.EntityType{e}
 	return p
 }
 
@@ -361,8 +365,7 @@ func (f *fleet) together() {
 	defer func() {
 		if f.Failed() {
 			for _, n := range f.nodes {
-				all, joined := n.lookup.members.list()
-				f.Logf("%s (%s) down %v sees %v, joined %v, leaving %v, id %s", n.name, n.address(), n.down.Load(), all, joined, n.lookup.members.leaving, n.lookup.members.id)
+				f.Logf("%s (%s) down %v: %+v", n.name, n.address(), n.down.Load(), n.lookup.group.Members)
 			}
 		}
 	}()
@@ -374,7 +377,7 @@ func (f *fleet) together() {
 			}
 		}
 		for _, n := range f.nodes {
-			others, joined := n.lookup.members.others()
+			others, joined := n.lookup.group.Members.Others()
 			agreed = agreed && (n.down.Load() || joined && len(others) == living-1)
 		}
 		return agreed

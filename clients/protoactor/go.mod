@@ -4,8 +4,12 @@ go 1.26.0
 
 require (
 	github.com/asynkron/protoactor-go v0.0.0-20240822202345-3c0e61ca19c9
+	github.com/knative-cdevents/knative-cdevents/clients/placement v0.1.0
 	google.golang.org/protobuf v1.33.0
 )
+
+// Only for builds in this repository: other modules ignore it, and get the version above.
+replace github.com/knative-cdevents/knative-cdevents/clients/placement => ../placement
 
 require (
 	github.com/Workiva/go-datastructures v1.1.3 // indirect

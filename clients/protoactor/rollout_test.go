@@ -71,8 +71,8 @@ func (f *fleet) pace() func() int64 {
 			}
 			busy := map[int]bool{}
 			for _, n := range f.nodes {
-				if got, err := call(n.cluster.ActorSystem, n.address(), request{Status: true}, time.Second); err == nil {
-					for _, s := range got.Status.Busy["Cart"] {
+				if got, err := n.lookup.group.Status(f.Context()); err == nil {
+					for _, s := range got.Busy["Cart"] {
 						busy[s] = true
 					}
 				}

@@ -35,6 +35,7 @@ require (
 	github.com/google/uuid v1.5.0 // indirect
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/knative-cdevents/knative-cdevents/clients/placement v0.1.0 // indirect
 	github.com/lithammer/shortuuid/v4 v4.0.0 // indirect
 	github.com/lmittmann/tint v1.0.3 // indirect
 	github.com/mailru/easyjson v0.7.7 // indirect
@@ -73,5 +74,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v4 v4.2.3 // indirect
 	sigs.k8s.io/yaml v1.3.0 // indirect
 )
+
+replace github.com/knative-cdevents/knative-cdevents/clients/placement => ../../clients/placement
 
 replace github.com/knative-cdevents/knative-cdevents/clients/protoactor => ../../clients/protoactor

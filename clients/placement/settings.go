@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"cmp"
@@ -17,13 +17,14 @@ import (
 const (
 	defaultURL       = "http://controller.knative-cdevents.svc"
 	defaultTokenFile = "/var/run/secrets/placement.knative-cdevents.dev/token" //nolint:gosec // a path
-	ownNamespace     = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-	maxShards        = 65536
+	// OwnNamespace is the file that has the namespace of a pod.
+	OwnNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	maxShards    = 65536
 )
 
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// Settings of a Lookup. Only Shards is required in a pod of a Knative Service.
+// Settings of a member. Only Shards is required in a pod of a Knative Service.
 type Settings struct {
 	// Shards is the number of shards of each kind, from 1 to 65536. It must be the same in all members, and in the
 	// annotation stateful.knative-cdevents.dev/shards.
@@ -42,7 +43,7 @@ type Settings struct {
 	// TokenFile is the projected token for the audience placement.knative-cdevents.dev. It is read for each request.
 	// Empty: /var/run/secrets/placement.knative-cdevents.dev/token.
 	TokenFile string
-	// CAFile has the certificate authorities (PEM) for an https URL. It is read when the Lookup is made. Empty: those of
+	// CAFile has the certificate authorities (PEM) for an https URL. It is read once. Empty: those of
 	// the system.
 	CAFile string
 	// Wait is how long the controller waits for a new plan before it answers that there is none, in whole seconds from 1 s
@@ -61,19 +62,19 @@ type Settings struct {
 	// s.
 	Patience time.Duration
 
-	// tick is how often the leading member looks for shards to move; 1 s, except in tests.
-	tick time.Duration
+	// Tick is how often the leading member looks for shards to move. 0: 1 s.
+	Tick time.Duration
 }
 
-// complete sets defaults, and returns an error for each setting that is wrong: what it is, and what would be right.
-func (s Settings) complete(env func(string) string, namespaceFile string) (Settings, error) {
+// Complete sets defaults, and returns an error for each setting that is wrong: what it is, and what would be right.
+func (s Settings) Complete(env func(string) string, namespaceFile string) (Settings, error) {
 	s.Wait = cmp.Or(s.Wait, 30*time.Second)
 	s.StaleAfter = cmp.Or(s.StaleAfter, 90*time.Second)
 	s.MinBackoff = cmp.Or(s.MinBackoff, time.Second)
 	s.MaxBackoff = cmp.Or(s.MaxBackoff, max(30*time.Second, s.MinBackoff))
 	s.Lease = cmp.Or(s.Lease, 10*time.Second)
 	s.Patience = cmp.Or(s.Patience, 5*time.Second)
-	s.tick = cmp.Or(s.tick, time.Second)
+	s.Tick = cmp.Or(s.Tick, time.Second)
 	if s.ShardOf == nil {
 		s.ShardOf = fnvShard
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"context"
@@ -10,35 +10,53 @@ import (
 	"time"
 )
 
-// poller keeps the newest plan.
-type poller struct {
+// Poller keeps the newest plan.
+type Poller struct {
 	source   *source
 	settings Settings
 	log      *slog.Logger
+	changed  func(Known)
 
 	mu    sync.Mutex
-	known known
+	known Known
 }
 
-func (p *poller) now() known {
+// NewPoller returns a poller for complete settings. After each answer, it calls changed, which may be nil, in one
+// goroutine.
+func NewPoller(s Settings, changed func(Known)) (*Poller, error) {
+	p := &Poller{settings: s, known: Known{settled: s.Disabled}, changed: changed}
+	if p.changed == nil {
+		p.changed = func(Known) {}
+	}
+	if s.Disabled {
+		return p, nil
+	}
+	var err error
+	p.source, err = newSource(s)
+	return p, err
+}
+
+// Known returns what is known now.
+func (p *Poller) Known() Known {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known
 }
 
-// run asks for plans until the context ends.
-func (p *poller) run(ctx context.Context) {
+// Run asks for plans until the context ends.
+func (p *Poller) Run(ctx context.Context, log *slog.Logger) {
+	if p.source == nil {
+		return
+	}
+	p.log = log
 	failures, said := 0, ""
 	for {
 		begun := time.Now()
-		a := p.source.ask(ctx, p.now())
+		a := p.source.ask(ctx, p.Known())
 		if ctx.Err() != nil {
 			return
 		}
-		p.mu.Lock()
-		p.known = p.known.after(a, time.Now())
-		k := p.known
-		p.mu.Unlock()
+		k := p.learn(a, begun)
 		if now := describe(a, k); now != said {
 			said = now
 			level := slog.LevelInfo
@@ -60,8 +78,18 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
+// learn takes an answer to a request that was begun at a time.
+func (p *Poller) learn(a answer, begun time.Time) Known {
+	p.mu.Lock()
+	p.known = p.known.after(a, begun, time.Now())
+	k := p.known
+	p.mu.Unlock()
+	p.changed(k)
+	return k
+}
+
 // pause returns the time until the next request: at once after a plan, because the server waits for us.
-func (p *poller) pause(a answer, failures int, took time.Duration) time.Duration {
+func (p *Poller) pause(a answer, failures int, took time.Duration) time.Duration {
 	if failures == 0 {
 		return max(0, min(p.settings.MinBackoff, 100*time.Millisecond)-took)
 	}
@@ -74,9 +102,9 @@ func (p *poller) pause(a answer, failures int, took time.Duration) time.Duration
 	return max(longest/2+jitter, a.retryAfter+jitter/2)
 }
 
-func describe(a answer, k known) string {
+func describe(a answer, k Known) string {
 	then := "; shards are placed evenly"
-	if k.follow() != nil {
+	if k.Follow() != nil {
 		then = "; the last plan still says where shards without an owner go"
 	}
 	switch a.outcome {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"fmt"
@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/asynkron/protoactor-go/cluster"
 )
 
 func TestSettings(t *testing.T) {
@@ -29,11 +27,11 @@ func TestSettings(t *testing.T) {
 	}
 	namespace, token := file("namespace", "shop\n"), file("token", "secret")
 	env := func(string) string { return "cart" }
-	good, err := Settings{Shards: 100, TokenFile: token}.complete(env, namespace)
+	good, err := Settings{Shards: 100, TokenFile: token}.Complete(env, namespace)
 	if err != nil || good.URL != defaultURL || good.Namespace != "shop" || good.Service != "cart" || good.Wait != 30*time.Second || good.Lease != 10*time.Second {
 		t.Fatalf("%+v, %v", good, err)
 	}
-	if _, err := (Settings{Shards: 1, Disabled: true}).complete(func(string) string { return "" }, "absent"); err != nil {
+	if _, err := (Settings{Shards: 1, Disabled: true}).Complete(func(string) string { return "" }, "absent"); err != nil {
 		t.Errorf("disabled: %v", err)
 	}
 	for says, s := range map[string]Settings{
@@ -58,11 +56,11 @@ func TestSettings(t *testing.T) {
 		if s.TokenFile == "" {
 			s.TokenFile = token
 		}
-		if _, err := s.complete(env, namespace); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := s.Complete(env, namespace); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("want %q: %v", says, err)
 		}
 	}
-	_, err = Settings{Shards: 1}.complete(func(string) string { return "" }, "absent")
+	_, err = Settings{Shards: 1}.Complete(func(string) string { return "" }, "absent")
 	for _, says := range []string{"Namespace is empty", "K_SERVICE", "TokenFile", "Disabled"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("outside of a pod, want %q: %v", says, err)
@@ -89,9 +87,9 @@ func TestTargets(t *testing.T) {
 		}
 		return out
 	}
-	p := &plan{
-		Members: []planMember{{"a", "one"}, {"b", "one"}, {"c", "two"}},
-		EntityTypes: []entityType{
+	p := &Plan{
+		Members: []PlanMember{{"a", "one"}, {"b", "one"}, {"c", "two"}},
+		EntityTypes: []EntityType{
 			{Name: "Cart", Shards: 10, Quotas: []int{5, 3, 2}, Owners: []int{0, 0, 0, 0, 0, 1, 1, 1, 2, 2}},
 			{Name: "Big", Shards: 100, Quotas: []int{50, 45, 5}},
 		},
@@ -156,7 +154,7 @@ func TestWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	at := func(version int64, mode string) answer {
-		return answer{outcome: found, plan: &plan{Version: version, Mode: mode}}
+		return answer{outcome: found, plan: &Plan{Version: version, Mode: mode}}
 	}
 	for name, c := range map[string]struct {
 		answers []answer
@@ -168,24 +166,24 @@ func TestWhatIsKnown(t *testing.T) {
 		"no answer":                    {[]answer{{}}, 0, false, false},
 		"no plan yet":                  {[]answer{{outcome: refused}}, 0, false, false},
 		"not enabled":                  {[]answer{{outcome: notEnabled}}, 0, false, true},
-		"a plan":                       {[]answer{at(5, enforce)}, 5, true, true},
-		"a plan to observe":            {[]answer{at(5, observe)}, 5, false, true},
-		"confirmed":                    {[]answer{at(5, enforce), {outcome: refused}, {outcome: unchanged}}, 5, true, true},
-		"an older plan":                {[]answer{at(5, enforce), at(4, observe)}, 5, true, true},
-		"refused later":                {[]answer{at(5, enforce), {outcome: refused}}, 5, true, false},
-		"refused, then unreachable":    {[]answer{at(5, enforce), {outcome: refused}, {}}, 5, true, false},
-		"unreachable for a short time": {[]answer{at(5, enforce), {}, {}}, 5, true, true},
-		"enabled no more":              {[]answer{at(5, enforce), {outcome: notEnabled}}, 5, false, true},
+		"a plan":                       {[]answer{at(5, Enforce)}, 5, true, true},
+		"a plan to observe":            {[]answer{at(5, Observe)}, 5, false, true},
+		"confirmed":                    {[]answer{at(5, Enforce), {outcome: refused}, {outcome: unchanged}}, 5, true, true},
+		"an older plan":                {[]answer{at(5, Enforce), at(4, Observe)}, 5, true, true},
+		"refused later":                {[]answer{at(5, Enforce), {outcome: refused}}, 5, true, false},
+		"refused, then unreachable":    {[]answer{at(5, Enforce), {outcome: refused}, {}}, 5, true, false},
+		"unreachable for a short time": {[]answer{at(5, Enforce), {}, {}}, 5, true, true},
+		"enabled no more":              {[]answer{at(5, Enforce), {outcome: notEnabled}}, 5, false, true},
 	} {
-		var k known
+		var k Known
 		for _, a := range c.answers {
-			k = k.after(a, now)
+			k = k.after(a, now, now)
 		}
-		if k.version != c.version || (k.follow() != nil) != c.follows || (k.obstacle(now, time.Minute) == "") != c.moves {
+		if k.version != c.version || (k.Follow() != nil) != c.follows || (k.obstacle(now, time.Minute) == "") != c.moves {
 			t.Errorf("%s: %+v, obstacle %q", name, k, k.obstacle(now, time.Minute))
 		}
 	}
-	k := known{}.after(at(5, enforce), now)
+	k := Known{}.after(at(5, Enforce), now, now)
 	if why := k.obstacle(now.Add(91*time.Second), 90*time.Second); !strings.Contains(why, "not confirmed") {
 		t.Errorf("a stale plan: %q", why)
 	}
@@ -212,25 +210,25 @@ func TestAnswersOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := s.ask(t.Context(), known{}); a.outcome != failed || !strings.Contains(a.why, "token") {
+	if a := s.ask(t.Context(), Known{}); a.outcome != failed || !strings.Contains(a.why, "token") {
 		t.Errorf("without a token: %+v", a)
 	}
 	plan5 := `{"namespace":"shop","service":"cart","version":5,"mode":"enforce","atOnce":10,"members":[],"entityTypes":[]}`
-	has := known{plan: &plan{Version: 4}, version: 4}
+	has := Known{plan: &Plan{Version: 4}, version: 4}
 	for i, c := range []struct {
 		status  int
 		body    string
-		known   known
+		known   Known
 		outcome outcome
 		says    string
 	}{
-		{200, plan5, known{}, found, ""},
-		{200, strings.Replace(plan5, "cart", "other", 1), known{}, failed, "shop/other"},
-		{200, "<html>", known{}, failed, "reading the plan"},
-		{200, strings.Repeat(" ", mostBytes+1), known{}, failed, "more than"},
-		{302, "", known{}, failed, "302"},
+		{200, plan5, Known{}, found, ""},
+		{200, strings.Replace(plan5, "cart", "other", 1), Known{}, failed, "shop/other"},
+		{200, "<html>", Known{}, failed, "reading the plan"},
+		{200, strings.Repeat(" ", mostBytes+1), Known{}, failed, "more than"},
+		{302, "", Known{}, failed, "302"},
 		{304, "", has, unchanged, ""},
-		{304, "", known{}, failed, "no plan is known"},
+		{304, "", Known{}, failed, "no plan is known"},
 		{401, `{"error":"expired"}`, has, refused, "expired"},
 		{403, `{"error":"not a pod"}`, has, refused, "not a pod"},
 		{404, `{"reason":"NotEnabled"}`, has, notEnabled, ""},
@@ -258,14 +256,14 @@ func TestAnswersOfTheServer(t *testing.T) {
 		}
 	}
 	server.Close()
-	if a := s.ask(t.Context(), known{}); a.outcome != failed || a.why == "" {
+	if a := s.ask(t.Context(), Known{}); a.outcome != failed || a.why == "" {
 		t.Errorf("without a server: %+v", a)
 	}
 }
 
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	p := &poller{settings: Settings{MinBackoff: time.Second, MaxBackoff: 30 * time.Second}}
+	p := &Poller{settings: Settings{MinBackoff: time.Second, MaxBackoff: 30 * time.Second}}
 	for failures := 1; failures < 100; failures++ {
 		got := p.pause(answer{}, failures, 0)
 		longest := min(30*time.Second, time.Second<<min(failures-1, 20))
@@ -284,7 +282,7 @@ func TestPauses(t *testing.T) {
 // Of two claims for a shard, exactly one wins.
 func TestOneClaimWins(t *testing.T) {
 	t.Parallel()
-	all := []claim{{From: "a", Version: 1}, {From: "b", Version: 1}, {From: "b", Version: 2}, {From: "c", Version: 1, Move: true}, {From: "d", Version: 2, Move: true}}
+	all := []Claim{{From: "a", Version: 1}, {From: "b", Version: 1}, {From: "b", Version: 2}, {From: "c", Version: 1, Move: true}, {From: "d", Version: 2, Move: true}}
 	for _, x := range all {
 		for _, y := range all {
 			if x.From == y.From {
@@ -302,47 +300,47 @@ func TestOneClaimWins(t *testing.T) {
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	member := func(id string, port int32) *cluster.Member {
-		return &cluster.Member{Id: id, Host: "h", Port: port, Kinds: []string{"Cart"}}
+	member := func(id string, port int32) Member {
+		return Member{ID: id, Address: fmt.Sprintf("h:%d", port), Kinds: []string{"Cart"}}
 	}
 	me, other, third := member("me", 1), member("other", 2), member("third", 3)
-	m := newMembers("h:1", 10*time.Second)
-	topology := func(all ...*cluster.Member) *cluster.ClusterTopology {
-		return &cluster.ClusterTopology{Members: all}
+	m := NewMembers("h:1", 10*time.Second)
+	topology := func(all ...Member) []Member {
+		return all
 	}
-	if _, joined := m.others(); joined {
+	if _, joined := m.Others(); joined {
 		t.Error("it may claim shards before it has joined")
 	}
-	m.update(topology(me), now)
-	if _, joined := m.others(); joined {
+	m.Update(topology(me), now)
+	if _, joined := m.Others(); joined {
 		t.Error("it may claim shards before it knows the others")
 	}
 	m.joined = now.Add(-settleFor)
-	m.update(topology(me, other, third), now)
-	if others, joined := m.others(); !joined || !slices.Equal(others, []string{"h:2", "h:3"}) {
+	m.Update(topology(me, other, third), now)
+	if others, joined := m.Others(); !joined || !slices.Equal(others, []string{"h:2", "h:3"}) {
 		t.Errorf("the others are %v", others)
 	}
-	m.update(topology(me, third), now)
+	m.Update(topology(me, third), now)
 	if got := m.away(now.Add(4 * time.Second)); got != 6*time.Second {
 		t.Errorf("a member left without a word 4 s ago, and the others wait %s", got)
 	}
-	m.leaves(left{ID: "third", Done: true})
-	if others, _ := m.others(); len(others) != 0 {
+	m.leaves(Left{ID: "third", Done: true})
+	if others, _ := m.Others(); len(others) != 0 {
 		t.Errorf("a member that has handed everything over is asked: %v", others)
 	}
-	m.update(topology(me), now.Add(5*time.Second))
+	m.Update(topology(me), now.Add(5*time.Second))
 	if got := m.away(now.Add(5 * time.Second)); got != 5*time.Second {
 		t.Errorf("after one left in order, the others wait %s", got)
 	}
-	m.update(topology(me, member("other again", 2)), now.Add(6*time.Second))
+	m.Update(topology(me, member("other again", 2)), now.Add(6*time.Second))
 	if got := m.away(now.Add(6 * time.Second)); got != 0 {
 		t.Errorf("a process at the same address runs, and the others wait %s", got)
 	}
-	if !m.update(topology(member("other again", 2)), now) {
+	if !m.Update(topology(member("other again", 2)), now) {
 		t.Error("it does not notice that it was expelled")
 	}
-	m.update(topology(member("another me", 1)), now)
-	if _, joined := m.others(); joined || m.leave().ID != "me" {
+	m.Update(topology(member("another me", 1)), now)
+	if _, joined := m.Others(); joined || m.leave().ID != "me" {
 		t.Error("it may claim shards although it was expelled, or it takes a later process at its address for itself")
 	}
 }

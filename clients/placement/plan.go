@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"encoding/json"
@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	enforce = "enforce"
-	observe = "observe"
+	Enforce = "enforce"
+	Observe = "observe"
 )
 
-// plan says which member must own each shard.
-type plan struct {
+// Plan says which member must own each shard.
+type Plan struct {
 	Namespace string `json:"namespace"`
 	Service   string `json:"service"`
 	// Version increases with each plan.
@@ -23,16 +23,16 @@ type plan struct {
 	Held string `json:"held"`
 	// AtOnce is how many shards of a kind may be handed over at a time.
 	AtOnce      int          `json:"atOnce"`
-	Members     []planMember `json:"members"`
-	EntityTypes []entityType `json:"entityTypes"`
+	Members     []PlanMember `json:"members"`
+	EntityTypes []EntityType `json:"entityTypes"`
 }
 
-type planMember struct {
+type PlanMember struct {
 	Address  string `json:"address"`
 	Revision string `json:"revision"`
 }
 
-type entityType struct {
+type EntityType struct {
 	Name   string `json:"name"`
 	Shards int    `json:"shards"`
 	// Quotas are the numbers of shards of the members.
@@ -42,8 +42,8 @@ type entityType struct {
 }
 
 // parsePlan reads a plan. Fields that a newer server adds are ignored.
-func parsePlan(data []byte) (*plan, error) {
-	p := &plan{}
+func parsePlan(data []byte) (*Plan, error) {
+	p := &Plan{}
 	if err := json.Unmarshal(data, p); err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
@@ -53,14 +53,14 @@ func parsePlan(data []byte) (*plan, error) {
 	return p, nil
 }
 
-func (p *plan) check() error {
+func (p *Plan) check() error {
 	switch {
 	case p.Namespace == "" || p.Service == "":
 		return fmt.Errorf("namespace %q or service %q is empty", p.Namespace, p.Service)
 	case p.Version <= 0:
 		return fmt.Errorf("version %d is not positive", p.Version)
-	case p.Mode != enforce && p.Mode != observe:
-		return fmt.Errorf("mode %q is neither %s nor %s", p.Mode, enforce, observe)
+	case p.Mode != Enforce && p.Mode != Observe:
+		return fmt.Errorf("mode %q is neither %s nor %s", p.Mode, Enforce, Observe)
 	case p.AtOnce < 1:
 		return fmt.Errorf("atOnce %d is less than 1", p.AtOnce)
 	}
@@ -83,7 +83,7 @@ func (p *plan) check() error {
 	return nil
 }
 
-func (e entityType) check(members int) error {
+func (e EntityType) check(members int) error {
 	if e.Shards < 1 || len(e.Quotas) != members || e.Owners != nil && len(e.Owners) != e.Shards {
 		return fmt.Errorf("it has %d shards, %d quotas for %d members and %d owners", e.Shards, len(e.Quotas), members, len(e.Owners))
 	}
@@ -101,7 +101,7 @@ func (e entityType) check(members int) error {
 }
 
 // entityType returns the plan of a kind with a number of shards, or nil. A nil plan has none.
-func (p *plan) entityType(kind string, shards int) *entityType {
+func (p *Plan) entityType(kind string, shards int) *EntityType {
 	if p == nil {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"context"
@@ -15,12 +15,12 @@ const evenAtOnce = 10
 
 // lead looks for shards to move whenever this member is the one that leads: the first of all by address. If two members
 // lead for a moment, more shards are handed over at a time, and still each is held by one member at most.
-func (l *Lookup) lead(ctx context.Context) {
+func (g *Group) lead(ctx context.Context) {
 	// begun are shards that a member was told to take, and did not say whether it does.
-	begun := map[shardID]time.Time{}
+	begun := map[ShardID]time.Time{}
 	for ctx.Err() == nil {
-		pause := l.settings.tick
-		if l.round(begun) > 0 {
+		pause := g.settings.Tick
+		if g.round(begun) > 0 {
 			pause = min(pause, 100*time.Millisecond)
 		}
 		sleep(ctx, pause)
@@ -28,23 +28,23 @@ func (l *Lookup) lead(ctx context.Context) {
 }
 
 // round starts as many moves as allowed, and returns how many shards are moving.
-func (l *Lookup) round(begun map[shardID]time.Time) int {
-	others, joined := l.members.others()
-	if !joined || len(others) > 0 && slices.Min(others) < l.members.self {
-		l.hear(nil)
+func (g *Group) round(begun map[ShardID]time.Time) int {
+	others, joined := g.Members.Others()
+	if !joined || len(others) > 0 && slices.Min(others) < g.Members.self {
+		g.hear(nil)
 		return 0
 	}
-	all := append(others, l.members.self)
-	statuses := l.statuses(all)
+	all := append(others, g.Members.self)
+	statuses := g.statuses(all)
 	var silent []string
 	for _, a := range all {
 		if statuses[a] == nil {
 			silent = append(silent, a)
 		}
 	}
-	l.hear(silent)
-	k := l.poller.now()
-	if len(silent) > 0 || k.obstacle(time.Now(), l.settings.StaleAfter) != "" {
+	g.hear(silent)
+	k := g.Poller.Known()
+	if len(silent) > 0 || k.obstacle(time.Now(), g.settings.StaleAfter) != "" {
 		return 0
 	}
 	kinds := map[string]bool{}
@@ -58,18 +58,18 @@ func (l *Lookup) round(begun map[shardID]time.Time) int {
 	}
 	moved := 0
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		moved += l.move(kind, k, statuses, begun)
+		moved += g.move(kind, k, statuses, begun)
 	}
 	return moved
 }
 
-func (l *Lookup) statuses(addresses []string) map[string]*status {
+func (g *Group) statuses(addresses []string) map[string]*Status {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	out := map[string]*status{}
+	out := map[string]*Status{}
 	for _, a := range addresses {
 		asking.Go(func() {
-			if got, err := call(l.system(), a, request{Status: true}, callWithin); err == nil && got.Status != nil {
+			if got, err := g.call(g.running, a, Request{Status: true}); err == nil && got.Status != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				out[a] = got.Status
@@ -81,19 +81,19 @@ func (l *Lookup) statuses(addresses []string) map[string]*status {
 }
 
 // hear remembers who did not answer.
-func (l *Lookup) hear(silent []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.silent = map[string]bool{}
+func (g *Group) hear(silent []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.silent = map[string]bool{}
 	for _, a := range silent {
-		l.silent[a] = true
+		g.silent[a] = true
 	}
 }
 
 // move starts moves of a kind's shards, and returns how many are moving.
-func (l *Lookup) move(kind string, k known, statuses map[string]*status, begun map[shardID]time.Time) int {
+func (g *Group) move(kind string, k Known, statuses map[string]*Status, begun map[ShardID]time.Time) int {
 	atOnce := evenAtOnce
-	if p := k.follow(); p != nil {
+	if p := k.Follow(); p != nil {
 		atOnce = p.AtOnce
 	}
 	holders, busy := map[int]string{}, map[int]bool{}
@@ -105,7 +105,7 @@ func (l *Lookup) move(kind string, k known, statuses map[string]*status, begun m
 			busy[number] = true
 		}
 	}
-	targets := l.targets(kind, k)
+	targets := g.targets(kind, k)
 	for id, at := range begun {
 		switch {
 		case id.Kind != kind:
@@ -115,7 +115,7 @@ func (l *Lookup) move(kind string, k known, statuses map[string]*status, begun m
 			busy[id.Shard] = true
 		}
 	}
-	room := max(1, min(atOnce, l.settings.Shards/10)) - len(busy)
+	room := max(1, min(atOnce, g.settings.Shards/10)) - len(busy)
 	moved := 0
 	for _, number := range slices.Sorted(maps.Keys(holders)) {
 		if room <= moved {
@@ -125,9 +125,9 @@ func (l *Lookup) move(kind string, k known, statuses map[string]*status, begun m
 		if number >= len(targets) || targets[number] == holder || targets[number] == "" || busy[number] {
 			continue
 		}
-		id := shardID{kind, number}
+		id := ShardID{kind, number}
 		moved++
-		if _, err := call(l.system(), targets[number], request{Take: &take{id, holder, k.version}}, callWithin); err != nil {
+		if _, err := g.call(g.running, targets[number], Request{Take: &Take{id, holder, k.version}}); err != nil {
 			begun[id] = time.Now()
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ type candidate struct {
 
 // targets returns the address of the member that must own each shard of a kind, or nil if no member can. All members
 // that have the same plan and see the same members come to the same result. The addresses must be sorted.
-func targets(p *plan, kind string, shards int, addresses []string) []string {
+func targets(p *Plan, kind string, shards int, addresses []string) []string {
 	if len(addresses) == 0 {
 		return nil
 	}
@@ -62,7 +62,7 @@ func pointers(all []candidate) []*candidate {
 
 // planned gives the shards to their owners. The shards of an owner that is not there go to its Revision, so that the
 // Revisions keep their shares, and there to the member that is furthest below its quota.
-func planned(p *plan, e *entityType, candidates []candidate) []string {
+func planned(p *Plan, e *EntityType, candidates []candidate) []string {
 	out := make([]string, e.Shards)
 	owned := make([]int, len(candidates))
 	var orphans []int

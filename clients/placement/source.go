@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func newSource(s Settings) (*source, error) {
 }
 
 // ask requests the plan. If one is known, the server answers when there is another one, or after a while.
-func (s *source) ask(ctx context.Context, k known) answer {
+func (s *source) ask(ctx context.Context, k Known) answer {
 	limit := answerWithin
 	if k.plan != nil {
 		limit += s.settings.Wait
@@ -86,7 +86,7 @@ func (s *source) ask(ctx context.Context, k known) answer {
 	return a
 }
 
-func (s *source) request(ctx context.Context, k known) (*http.Request, error) {
+func (s *source) request(ctx context.Context, k Known) (*http.Request, error) {
 	// kubelet renews the file long before the token expires.
 	token, err := os.ReadFile(s.settings.TokenFile)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *source) request(ctx context.Context, k known) (*http.Request, error) {
 	return req, nil
 }
 
-func (s *source) understand(resp *http.Response, body []byte, k known) answer {
+func (s *source) understand(resp *http.Response, body []byte, k Known) answer {
 	said := fmt.Sprintf("%s answered %d", s.url, resp.StatusCode)
 	var problem struct{ Error, Reason string }
 	if resp.StatusCode >= http.StatusBadRequest {

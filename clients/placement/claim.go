@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protoactor
+package placement
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 // Two members can never hold a shard. Each asks the other one, and a member that agrees to another one's claim gives up
 // its own. For both to hold it, each must have agreed before its own claim began, and so before the other one's began.
 type claimed struct {
-	id      shardID
+	id      ShardID
 	version int64
 	// move asks the holder to hand the shard over, after all others have agreed.
 	move   bool
@@ -38,7 +38,7 @@ type claimed struct {
 }
 
 // beats decides between claims of two members: a move wins, then the newer plan, then the lower address.
-func (c claim) beats(mine *claimed, self string) bool {
+func (c Claim) beats(mine *claimed, self string) bool {
 	switch {
 	case c.Move != mine.move:
 		return c.Move
@@ -49,17 +49,17 @@ func (c claim) beats(mine *claimed, self string) bool {
 }
 
 // ask gets the agreement of every other member.
-func (l *Lookup) ask(c *claimed) {
+func (g *Group) ask(c *claimed) {
 	agreed, ready := map[string]bool{}, time.Now()
 	var problem error
 	for c.ctx.Err() == nil {
-		others, joined := l.members.others()
+		others, joined := g.Members.Others()
 		if !joined {
 			return
 		}
 		open := slices.DeleteFunc(others, func(a string) bool { return agreed[a] })
 		if len(open) == 0 {
-			ready = later(ready, l.members.away(time.Now()))
+			ready = later(ready, g.Members.away(time.Now()))
 			if wait := time.Until(ready); wait > 0 {
 				sleep(c.ctx, wait)
 				continue
@@ -72,7 +72,7 @@ func (l *Lookup) ask(c *claimed) {
 		if len(rest) > 0 {
 			open = rest
 		}
-		answers := l.askAll(c, open)
+		answers := g.askAll(c, open)
 		again := false
 		for a, got := range answers {
 			switch {
@@ -91,26 +91,27 @@ func (l *Lookup) ask(c *claimed) {
 		}
 	}
 	if problem != nil && c.ctx.Err() == context.DeadlineExceeded {
-		l.log().Warn("placement: a shard has no owner, because a member does not answer: it must use the same library, or leave the cluster",
+		g.log.Warn("placement: a shard has no owner, because a member does not answer: it must use the same library, or "+
+			"leave the cluster",
 			"shard", c.id.String(), "error", problem)
 	}
 }
 
 type answered struct {
-	reply
+	Reply
 	err error
 }
 
-func (l *Lookup) askAll(c *claimed, addresses []string) map[string]answered {
+func (g *Group) askAll(c *claimed, addresses []string) map[string]answered {
 	type one struct {
 		address string
 		answered
 	}
 	answers := make(chan one, len(addresses))
-	r := request{Claim: &claim{shardID: c.id, From: l.members.self, Version: c.version, Move: c.move}}
+	r := Request{Claim: &Claim{ShardID: c.id, From: g.Members.self, Version: c.version, Move: c.move}}
 	for _, a := range addresses {
 		go func() {
-			got, err := call(l.system(), a, r, callWithin)
+			got, err := g.call(c.ctx, a, r)
 			answers <- one{a, answered{got, err}}
 		}()
 	}

@@ -1,0 +1,3 @@
+module github.com/knative-cdevents/knative-cdevents/clients/placement
+
+go 1.26.0
