@@ -32,6 +32,8 @@ type claimed struct {
 	cancel context.CancelFunc
 
 	granted bool
+	// epoch is higher than all that the others know.
+	epoch int64
 	// heldBy is the member to ask instead, by a plan of this version. Empty: not known.
 	heldBy      string
 	heldVersion int64
@@ -83,6 +85,7 @@ func (g *Group) ask(c *claimed) {
 				return
 			default:
 				agreed[a] = true
+				c.epoch = max(c.epoch, got.Epoch+1)
 				ready = later(ready, got.After)
 			}
 		}

@@ -75,8 +75,10 @@ type Reply struct {
 	Holder  string `json:"holder,omitempty"`
 	Version int64  `json:"version,omitempty"`
 	// After is how long the claimer must wait for members that left without a word.
-	After  time.Duration `json:"after,omitempty"`
-	Status *Status       `json:"status,omitempty"`
+	After time.Duration `json:"after,omitempty"`
+	// Epoch is the highest that the member knows of the shard.
+	Epoch  int64   `json:"epoch,omitempty"`
+	Status *Status `json:"status,omitempty"`
 }
 
 // Status is what a member holds.

@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 )
@@ -25,6 +26,23 @@ type Plan struct {
 	AtOnce      int          `json:"atOnce"`
 	Members     []PlanMember `json:"members"`
 	EntityTypes []EntityType `json:"entityTypes"`
+	// Peers are the members that registered with the controller, in a plan of runtime sidecar.
+	Peers []Peer `json:"peers,omitempty"`
+}
+
+// Peer is a member that registered. Whoever registers later sees all that did before.
+type Peer struct {
+	Pod      string `json:"pod"`
+	Revision string `json:"revision"`
+	// Address is where it speaks TLS, as ip:port.
+	Address string `json:"address"`
+	// Pin is the SHA-256 of its public key, in hexadecimal digits. It is another one after each restart.
+	Pin string `json:"pin"`
+	// Restarts counts the registrations of the same pod before this one.
+	Restarts int `json:"restarts,omitempty"`
+	// Leaving: the pod is being deleted. Gone: the API says that it is gone.
+	Leaving bool `json:"leaving,omitempty"`
+	Gone    bool `json:"gone,omitempty"`
 }
 
 type PlanMember struct {
@@ -71,6 +89,9 @@ func (p *Plan) check() error {
 		}
 		addresses[m.Address] = true
 	}
+	if err := checkPeers(p.Peers); err != nil {
+		return err
+	}
 	for _, e := range p.EntityTypes {
 		if e.Name == "" || names[e.Name] {
 			return fmt.Errorf("two entity types have the name %q, or one has none", e.Name)
@@ -78,6 +99,23 @@ func (p *Plan) check() error {
 		names[e.Name] = true
 		if err := e.check(len(p.Members)); err != nil {
 			return fmt.Errorf("entity type %s: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+func checkPeers(all []Peer) error {
+	addresses, pins := map[string]bool{}, map[string]bool{}
+	for _, p := range all {
+		if raw, err := hex.DecodeString(p.Pin); err != nil || len(raw) != 32 || pins[p.Pin] {
+			return fmt.Errorf("two peers have the pin %q, or it is not a SHA-256", p.Pin)
+		}
+		if p.Address == "" || addresses[p.Address] && !p.Gone {
+			return fmt.Errorf("two peers have the address %q, or one has none", p.Address)
+		}
+		pins[p.Pin] = true
+		if !p.Gone {
+			addresses[p.Address] = true
 		}
 	}
 	return nil

@@ -50,9 +50,16 @@ func (p *Poller) Run(ctx context.Context, log *slog.Logger) {
 	}
 	p.log = log
 	failures, said := 0, ""
+	registered := p.settings.Register == nil
 	for {
 		begun := time.Now()
-		a := p.source.ask(ctx, p.Known())
+		var a answer
+		if registered {
+			a = p.source.ask(ctx, p.Known())
+		} else {
+			a = p.source.register(ctx, *p.settings.Register)
+			registered = a.outcome == found
+		}
 		if ctx.Err() != nil {
 			return
 		}

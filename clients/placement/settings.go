@@ -62,8 +62,17 @@ type Settings struct {
 	// s.
 	Patience time.Duration
 
+	// Register is what the controller learns of this member before it asks for the first plan. Nil: nothing.
+	Register *Registration
+
 	// Tick is how often the leading member looks for shards to move. 0: 1 s.
 	Tick time.Duration
+}
+
+// Registration is a member as it registers with the controller.
+type Registration struct {
+	Address string `json:"address"`
+	Pin     string `json:"pin"`
 }
 
 // Complete sets defaults, and returns an error for each setting that is wrong: what it is, and what would be right.
@@ -76,7 +85,7 @@ func (s Settings) Complete(env func(string) string, namespaceFile string) (Setti
 	s.Patience = cmp.Or(s.Patience, 5*time.Second)
 	s.Tick = cmp.Or(s.Tick, time.Second)
 	if s.ShardOf == nil {
-		s.ShardOf = fnvShard
+		s.ShardOf = ShardOf
 	}
 	var errs []error
 	wrong := func(what string, args ...any) { errs = append(errs, fmt.Errorf("placement: "+what, args...)) }
@@ -138,8 +147,8 @@ func (s *Settings) findService(env func(string) string, namespaceFile string) (e
 	return errs
 }
 
-// fnvShard is the default of Settings.ShardOf. It must never change: members of old and new builds share a cluster.
-func fnvShard(identity string, shards int) int {
+// ShardOf is the FNV-1a hash (32 bits) of an identity, modulo shards. It is the default of Settings.ShardOf. It must never change: members of old and new builds share a cluster.
+func ShardOf(identity string, shards int) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(identity))       // a hash never fails
 	return int(h.Sum32() % uint32(shards)) //nolint:gosec // at most 65,536

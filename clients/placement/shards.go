@@ -34,6 +34,8 @@ type shard struct {
 	// version is that of the newest plan by which this member let another one have the shard. It lets none have it by an
 	// older one.
 	version int64
+	// epoch is the highest that this member knows.
+	epoch int64
 	// holder is the member that was last known to hold the shard, at this time.
 	holder string
 	at     time.Time
@@ -84,7 +86,7 @@ func (g *Group) shard(id ShardID) *shard {
 const recently = 500 * time.Millisecond
 
 // Enter asks for a shard at this member, for a caller who chose it by a plan of this version. The reply is Granted if
-// this member holds the shard, or names the member to ask instead; it may come later. When it is granted, add to what is
+// this member holds the shard (its Epoch is then higher than that of each member before), or names the member to ask instead; it may come later. When it is granted, add to what is
 // Active before the function returns.
 func (g *Group) Enter(id ShardID, version int64, reply func(Reply)) {
 	if !g.valid(id, true, reply) {
@@ -93,7 +95,7 @@ func (g *Group) Enter(id ShardID, version int64, reply func(Reply)) {
 	s := g.shard(id)
 	switch s.phase {
 	case held:
-		reply(Reply{Granted: true})
+		reply(Reply{Granted: true, Epoch: s.epoch})
 	case claiming:
 		s.waiting = append(s.waiting, reply)
 	case releasing:
@@ -167,8 +169,9 @@ func (g *Group) claimed(c *claimed) {
 		g.moves.Add(1)
 	}
 	s.phase, s.version = held, max(s.version, c.version)
+	s.epoch = max(s.epoch+1, c.epoch, c.version)
 	for _, reply := range all {
-		reply(Reply{Granted: true})
+		reply(Reply{Granted: true, Epoch: s.epoch})
 	}
 }
 
@@ -209,7 +212,7 @@ func (g *Group) answer(c Claim, respond func(Reply)) {
 
 func (g *Group) grant(s *shard, c Claim, respond func(Reply)) {
 	s.version, s.holder, s.at = max(s.version, c.Version), c.From, time.Now()
-	respond(Reply{Granted: true, After: g.Members.away(time.Now())})
+	respond(Reply{Granted: true, After: g.Members.away(time.Now()), Epoch: s.epoch})
 }
 
 // abort gives up a claim, because another member gets the shard.
@@ -236,7 +239,7 @@ func (g *Group) release(id ShardID, s *shard, to string) {
 func (g *Group) gone(id ShardID, s *shard) {
 	s.phase, s.holder, s.at = unowned, s.to, time.Now()
 	for _, respond := range s.claimers {
-		respond(Reply{Granted: true, After: g.Members.away(time.Now())})
+		respond(Reply{Granted: true, After: g.Members.away(time.Now()), Epoch: s.epoch})
 	}
 	s.claimers = nil
 	g.tell(Request{Released: &Released{ShardID: id, From: g.Members.self, To: s.to}})

@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +71,33 @@ func (s *source) ask(ctx context.Context, k Known) answer {
 	if err != nil {
 		return answer{why: err.Error()}
 	}
+	return s.send(req, k)
+}
+
+// register makes this member known. The answer is a plan that has it among its peers.
+func (s *source) register(ctx context.Context, r Registration) answer {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	body, err := json.Marshal(r)
+	if err != nil {
+		return answer{why: fmt.Sprintf("encoding the registration: %v", err)}
+	}
+	req, err := s.request(ctx, Known{})
+	if err != nil {
+		return answer{why: err.Error()}
+	}
+	req.Method, req.URL.Path = http.MethodPut, req.URL.Path+"/member"
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	req.Header.Set("Content-Type", "application/json")
+	a := s.send(req, Known{})
+	isMe := func(p Peer) bool { return p.Pin == r.Pin && !p.Gone }
+	if a.outcome == found && !slices.ContainsFunc(a.plan.Peers, isMe) {
+		return answer{why: s.url + " answered a registration with a plan that does not have this member"}
+	}
+	return a
+}
+
+func (s *source) send(req *http.Request, k Known) answer {
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return answer{why: err.Error()}

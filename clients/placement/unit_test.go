@@ -72,7 +72,7 @@ func TestSettings(t *testing.T) {
 func TestTheHashNeverChanges(t *testing.T) {
 	t.Parallel()
 	for identity, want := range map[string]int{"": 61, "a": 20, "foobar": 20} {
-		if got := fnvShard(identity, 100); got < 0 || got > 99 || got != want {
+		if got := ShardOf(identity, 100); got < 0 || got > 99 || got != want {
 			t.Errorf("%q is in shard %d, want %d", identity, got, want)
 		}
 	}
