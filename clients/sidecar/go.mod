@@ -1,0 +1,8 @@
+module github.com/knative-cdevents/knative-cdevents/clients/sidecar
+
+go 1.26.0
+
+require github.com/knative-cdevents/knative-cdevents/clients/placement v0.1.0
+
+// Only for builds in this repository: other modules ignore it, and get the version above.
+replace github.com/knative-cdevents/knative-cdevents/clients/placement => ../placement

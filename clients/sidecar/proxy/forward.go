@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/clients/placement"
+)
+
+// forward sends a request to the member that probably holds its shard. It returns an answer, or where the shard is
+// instead. A *sentError says that the request may have been handled; after other errors, it was not.
+func (p *Proxy) forward(r *http.Request, s *request, address string, version int64, deadline time.Time) (
+	*http.Response, *placement.Reply, error,
+) {
+	// The answer ends the wait for the member, not the context: what follows may take as long as it must.
+	ctx, cancel := context.WithCancel(r.Context())
+	tracked := &tracker{}
+	out := r.Clone(httptrace.WithClientTrace(ctx, tracked.trace()))
+	out.URL.Scheme, out.URL.Host = "https", address
+	out.Header.Set(forwardHeader, base64.StdEncoding.EncodeToString([]byte(s.key))+" "+strconv.FormatInt(version, 10))
+	if s.expects {
+		out.Header.Set(expectHeader, "1")
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		// The member reads the body only if it holds the shard, so that another one can have it.
+		out.Header.Set("Expect", "100-continue")
+		tracked.body = r.Body
+		out.Body = tracked
+	}
+	impatient := time.AfterFunc(time.Until(deadline), func() {
+		if !tracked.written() {
+			cancel()
+		}
+	})
+	resp, err := p.toMember.of(r).RoundTrip(once(out))
+	impatient.Stop()
+	if err != nil {
+		cancel()
+		if tracked.detach() {
+			return nil, nil, &sentError{err}
+		}
+		return nil, nil, err //nolint:wrapcheck // it says which member
+	}
+	if where := resp.Header.Get(elsewhereHeader); where != "" && resp.StatusCode == http.StatusMisdirectedRequest {
+		_ = resp.Body.Close() // there is nothing in it
+		cancel()
+		tracked.detach()
+		if tracked.read() {
+			return nil, nil, &sentError{errors.New("a member refused a request after it had read some of the body")}
+		}
+		number, holder, _ := strings.Cut(where, " ")
+		newest, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || holder == address {
+			holder = ""
+		}
+		return nil, &placement.Reply{Holder: holder, Version: newest}, nil
+	}
+	context.AfterFunc(r.Context(), cancel)
+	p.o.Metrics.forwarded.Add(1)
+	return resp, nil, nil
+}
+
+// tracker knows how much of a request was sent. It is the view of the body that a transport has.
+type tracker struct {
+	mu   sync.Mutex
+	body io.ReadCloser
+	// headers: those of the request were written. begun: some of the body was read. detached: no more is.
+	headers, begun, detached bool
+}
+
+func (t *tracker) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{WroteHeaders: func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.headers = true
+	}}
+}
+
+func (t *tracker) written() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.headers
+}
+
+func (t *tracker) read() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.begun
+}
+
+// detach ends what an attempt reads, and returns whether the request may have been handled.
+func (t *tracker) detach() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.detached = true
+	return t.headers
+}
+
+// Read implements io.Reader.
+func (t *tracker) Read(b []byte) (int, error) {
+	t.mu.Lock()
+	if t.detached {
+		t.mu.Unlock()
+		return 0, errors.New("this attempt has ended")
+	}
+	t.begun = true
+	t.mu.Unlock()
+	return t.body.Read(b) //nolint:wrapcheck // a reader's contract
+}
+
+// Close implements io.Closer. The server closes the body itself.
+func (*tracker) Close() error { return nil }
+
+// once keeps a transport from sending a request again after it may have been handled. The transport does that with
+// requests that have no body, if their method or a header says that it does no harm.
+func once(r *http.Request) *http.Request {
+	r.GetBody = nil
+	switch {
+	case r.Body != nil && r.Body != http.NoBody:
+	case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions,
+		r.Header.Get("Idempotency-Key") != "", r.Header.Get("X-Idempotency-Key") != "":
+		r.Body = io.NopCloser(nothing{})
+	}
+	return r
+}
+
+// nothing is an empty body that a transport does not know to be empty.
+type nothing struct{}
+
+func (nothing) Read([]byte) (int, error) { return 0, io.EOF }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	// mostKey is how many bytes a key may have.
+	mostKey = 1024
+	// mostEvent is how large a CloudEvent in structured mode may be whose attribute is the key: it is read before it is
+	// sent on.
+	mostEvent = 1 << 20
+)
+
+// ErrKey says that the key of a request cannot be used.
+var ErrKey = errors.New("the key of the request is not valid")
+
+// Key finds the key of a request; empty if it has none. It may replace the request's body by what it has read of it.
+type Key func(r *http.Request) (string, error)
+
+var (
+	token     = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+	attribute = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+)
+
+// ParseKey reads a rule, such as header:X-User.
+func ParseKey(rule string) (Key, error) {
+	kind, name, _ := strings.Cut(rule, ":")
+	var find func(*http.Request) (string, error)
+	var err error
+	switch {
+	case kind == "header" && token.MatchString(name):
+		if strings.HasPrefix(normal(name), prefix) {
+			return nil, fmt.Errorf("the key %q is a header that the sidecar sets itself; name one of the client", rule)
+		}
+		find = func(r *http.Request) (string, error) { return r.Header.Get(name), nil }
+	case kind == "cookie" && token.MatchString(name):
+		find = func(r *http.Request) (string, error) {
+			c, err := r.Cookie(name)
+			if err != nil {
+				return "", nil //nolint:nilerr // there is none
+			}
+			return c.Value, nil
+		}
+	case kind == "query" && name != "":
+		find = func(r *http.Request) (string, error) { return queryOf(r.URL.RawQuery, name), nil }
+	case kind == "path" && name != "":
+		find, err = pathRule(name)
+	case kind == "event" && attribute.MatchString(name):
+		find = func(r *http.Request) (string, error) { return eventAttribute(r, name) }
+	default:
+		err = fmt.Errorf("the key %q is not a rule; it must be one of header:NAME, cookie:NAME, query:NAME, path:NUMBER, "+
+			"path:PATTERN such as path:/carts/{key}, or event:ATTRIBUTE", rule)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) (string, error) {
+		key, err := find(r)
+		if err == nil && len(key) > mostKey {
+			err = fmt.Errorf("%w: it has more than %d bytes", ErrKey, mostKey)
+		}
+		return key, err
+	}, nil
+}
+
+// queryOf returns the first value of a parameter, without reading the others.
+func queryOf(raw, name string) string {
+	for part := range strings.SplitSeq(raw, "&") {
+		k, v, _ := strings.Cut(part, "=")
+		if k, err := url.QueryUnescape(k); err != nil || k != name {
+			continue
+		}
+		if v, err := url.QueryUnescape(v); err == nil {
+			return v
+		}
+	}
+	return ""
+}
+
+// pathRule is the number of a segment, from 1, or a pattern in which {key} is a segment and * is any other one. A path
+// that is longer than a pattern matches it.
+func pathRule(rule string) (func(*http.Request) (string, error), error) {
+	var pattern []string
+	at := -1
+	if n, err := strconv.Atoi(rule); err == nil {
+		if n < 1 || n > 100 {
+			return nil, fmt.Errorf("the key path:%s names no segment; the first one is 1, the last one 100", rule)
+		}
+		at = n - 1
+	} else {
+		if !strings.HasPrefix(rule, "/") || strings.Count(rule, "{key}") != 1 {
+			return nil, fmt.Errorf("the key path:%s is no pattern; it must begin with / and have {key} once, such as path:/carts/{key}",
+				rule)
+		}
+		pattern = strings.Split(rule[1:], "/")
+		for i, p := range pattern {
+			if p == "{key}" {
+				at = i
+			}
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("the key path:%s has more than {key} in a segment; such as path:/carts/{key} is right", rule)
+		}
+	}
+	return func(r *http.Request) (string, error) {
+		segments := strings.SplitN(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/", 102)
+		if len(segments) <= at || len(segments) < len(pattern) {
+			return "", nil
+		}
+		for i, p := range pattern {
+			if i != at && p != "*" && p != segments[i] {
+				return "", nil
+			}
+		}
+		key, err := url.PathUnescape(segments[at])
+		if err != nil {
+			return "", nil //nolint:nilerr // the server has accepted it, so this cannot be
+		}
+		return key, nil
+	}, nil
+}
+
+// eventAttribute returns an attribute of a CloudEvent.
+func eventAttribute(r *http.Request, name string) (string, error) {
+	content := r.Header.Get("Content-Type")
+	if len(content) < 28 || !strings.EqualFold(content[:28], "application/cloudevents+json") {
+		value := r.Header.Get("Ce-" + name)
+		if plain, err := url.PathUnescape(value); err == nil {
+			return plain, nil // CloudEvents' HTTP binding escapes what is not printable
+		}
+		return value, nil
+	}
+	if r.Body == nil {
+		return "", nil
+	}
+	read, err := io.ReadAll(io.LimitReader(r.Body, mostEvent+1))
+	if err != nil {
+		return "", fmt.Errorf("%w: the event could not be read: %w", ErrKey, err)
+	}
+	if len(read) > mostEvent {
+		return "", fmt.Errorf("%w: the event has more than %d bytes, and is in structured mode; send it in binary mode",
+			ErrKey, mostEvent)
+	}
+	r.Body = again{bytes.NewReader(read), r.Body}
+	var event map[string]json.RawMessage
+	if err := json.Unmarshal(read, &event); err != nil {
+		return "", nil //nolint:nilerr // not an event; the application says so
+	}
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(event[name]))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil || value == nil {
+		return "", nil
+	}
+	return fmt.Sprint(value), nil
+}
+
+// again is a body that was read.
+type again struct {
+	io.Reader
+	io.Closer
+}
