@@ -96,9 +96,12 @@ func outcomeOf(w *recorder, r *http.Request, complete bool) int {
 	switch {
 	case w.status == http.StatusSwitchingProtocols:
 		return ok // however the connection ends
-	case w.status == http.StatusGatewayTimeout, grpc == "4", r.Context().Err() != nil:
+	case w.status == http.StatusGatewayTimeout, grpc == "4":
 		return timedOut
-	case !complete, w.status >= http.StatusInternalServerError:
+	case !complete || w.status >= http.StatusInternalServerError:
+		if r.Context().Err() != nil { // the client, or queue-proxy, did not wait any longer
+			return timedOut
+		}
 		return failed
 	case grpc == "2", grpc == "12", grpc == "13", grpc == "14", grpc == "15":
 		return failed // UNKNOWN, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS

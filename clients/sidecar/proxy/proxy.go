@@ -227,7 +227,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
 		}
 	}()
 	p.proxy.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), requestKey{}, s)))
-	complete = r.Context().Err() == nil
+	complete = true // otherwise, it panicked
 }
 
 // rewrite passes everything on as it came.
@@ -378,7 +378,8 @@ func (p *Proxy) handle(r *http.Request, s *request) (*http.Response, error) {
 	s.handled = true
 	resp, err := p.toApplication.of(r).RoundTrip(once(out))
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
-		context.AfterFunc(ctx, func() { _ = resp.Body.Close() }) // the transport does not look at the context any more
+		conn := resp.Body // the transport does not look at the context any more
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
 	}
 	return resp, err //nolint:wrapcheck // problem shows it
 }

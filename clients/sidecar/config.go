@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/clients/placement"
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/proxy"
+)
+
+// Config of a sidecar, as FromEnvironment reads it.
+type Config struct {
+	Placement  placement.Settings
+	Key        proxy.Key
+	EntityType string
+	// PodIP is where other pods reach this one.
+	PodIP                                           string
+	ApplicationPort, Port, ManagementPort, PeerPort int
+	// Concurrency is how many requests the container handles at a time; 0: any number.
+	Concurrency, MostOpen   int
+	RequestTimeout          time.Duration
+	Strict, Together, Hooks bool
+	// DrainURL is where queue-proxy answers when it has drained; empty: it is not asked.
+	DrainURL string
+	// host is where the application and the entry listen: 127.0.0.1, except in tests.
+	host string
+}
+
+func (c Config) applicationHost() string { return cmp.Or(c.host, "127.0.0.1") }
+
+const (
+	variablePrefix = "STATEFUL_"
+	drainURL       = "http://127.0.0.1:8022/wait-for-drain"
+)
+
+// reserved are the ports of queue-proxy.
+var reserved = []int{8008, 8012, 8013, 8022, 8112, 9090, 9091}
+
+// variable is one of the environment, without the prefix.
+type variable struct {
+	name, preset string
+	// set returns what is wrong with a value.
+	set func(c *Config, value string) error
+}
+
+func text(to func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error { *to(c) = v; return nil }
+}
+
+func number(least, most int, to func(*Config) *int) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("it must be a number from %d to %d", least, most)
+		}
+		*to(c) = n
+		return nil
+	}
+}
+
+func flag(to func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v != "true" && v != "false" {
+			return errors.New("it must be true or false")
+		}
+		*to(c) = v == "true"
+		return nil
+	}
+}
+
+func span(least, most time.Duration, to func(*Config) *time.Duration) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < least || d > most {
+			return fmt.Errorf("it must be a duration from %s to %s, such as %s", least, most, least)
+		}
+		*to(c) = d
+		return nil
+	}
+}
+
+// variables are all that there are. The README describes them.
+var variables = []variable{
+	{"KEY", "", func(c *Config, v string) (err error) { c.Key, err = proxy.ParseKey(v); return err }},
+	{"SHARDS", "100", number(1, 65536, func(c *Config) *int { return &c.Placement.Shards })},
+	{"ENTITY_TYPE", "Key", func(c *Config, v string) error {
+		if strings.ContainsAny(v, "/?#%\"\\ ,") {
+			return errors.New("it must be a name without blanks and / ? # % , \" \\, such as Cart")
+		}
+		c.EntityType = v
+		return nil
+	}},
+	{"APPLICATION_PORT", "", number(1, 65535, func(c *Config) *int { return &c.ApplicationPort })},
+	{"PORT", "8480", number(1, 65535, func(c *Config) *int { return &c.Port })},
+	{"MANAGEMENT_PORT", "8481", number(1, 65535, func(c *Config) *int { return &c.ManagementPort })},
+	{"PEER_PORT", "8482", number(1, 65535, func(c *Config) *int { return &c.PeerPort })},
+	{"POD_IP", "", func(c *Config, v string) error {
+		if net.ParseIP(v) == nil {
+			return errors.New("it must be an IP address; set it from the field status.podIP")
+		}
+		c.PodIP = v
+		return nil
+	}},
+	{"NAMESPACE", "", text(func(c *Config) *string { return &c.Placement.Namespace })},
+	{"SERVICE", "", text(func(c *Config) *string { return &c.Placement.Service })},
+	{"CONTROLLER_URL", "", text(func(c *Config) *string { return &c.Placement.URL })},
+	{"CA_FILE", "", text(func(c *Config) *string { return &c.Placement.CAFile })},
+	{"TOKEN_FILE", "", text(func(c *Config) *string { return &c.Placement.TokenFile })},
+	{"CONTAINER_CONCURRENCY", "0", number(0, 100_000, func(c *Config) *int { return &c.Concurrency })},
+	{"MAX_OPEN", "10000", number(1, 1_000_000, func(c *Config) *int { return &c.MostOpen })},
+	{"PATIENCE", "10s", span(time.Millisecond, 10*time.Minute, func(c *Config) *time.Duration { return &c.Placement.Patience })},
+	{"LEASE", "10s", span(time.Second, 10*time.Minute, func(c *Config) *time.Duration { return &c.Placement.Lease })},
+	{"REQUEST_TIMEOUT", "300s", span(time.Second, 24*time.Hour, func(c *Config) *time.Duration { return &c.RequestTimeout })},
+	{"STRICT", "false", flag(func(c *Config) *bool { return &c.Strict })},
+	{"RESTART_TOGETHER", "false", flag(func(c *Config) *bool { return &c.Together })},
+	{"HOOKS", "true", flag(func(c *Config) *bool { return &c.Hooks })},
+	{"DRAIN_URL", drainURL, text(func(c *Config) *string { return &c.DrainURL })},
+}
+
+// required must be set.
+var required = []string{"KEY", "APPLICATION_PORT", "POD_IP"}
+
+// FromEnvironment reads the variables that begin with STATEFUL_. The error names each one that is wrong or not known,
+// and what would be right.
+func FromEnvironment(environment []string) (Config, error) {
+	var c Config
+	var errs []error
+	given := map[string]string{}
+	all := map[string]string{}
+	for _, one := range environment {
+		name, value, _ := strings.Cut(one, "=")
+		all[name] = value
+		short, ours := strings.CutPrefix(name, variablePrefix)
+		if !ours {
+			continue
+		}
+		given[short] = value
+		if !slices.ContainsFunc(variables, func(v variable) bool { return v.name == short }) {
+			errs = append(errs, fmt.Errorf("%s is not a setting; did you mean %s?", name, variablePrefix+nearest(short)))
+		}
+	}
+	for _, v := range variables {
+		value := cmp.Or(given[v.name], v.preset)
+		if value == "" {
+			if slices.Contains(required, v.name) {
+				errs = append(errs, fmt.Errorf("%s is not set, and has no default", variablePrefix+v.name))
+			}
+			continue
+		}
+		if err := v.set(&c, value); err != nil {
+			errs = append(errs, fmt.Errorf("%s is %q: %w", variablePrefix+v.name, value, err))
+		}
+	}
+	errs = append(errs, c.check()...)
+	if len(errs) > 0 {
+		return c, errors.Join(errs...)
+	}
+	var err error
+	c.Placement, err = c.Placement.Complete(func(name string) string { return all[name] }, placement.OwnNamespace)
+	if err != nil {
+		return c, fmt.Errorf("the settings of the placement are not right: %w", err)
+	}
+	return c, nil
+}
+
+func (c Config) check() (errs []error) {
+	ports := map[int]string{}
+	for _, p := range []struct {
+		name string
+		port int
+	}{
+		{"APPLICATION_PORT", c.ApplicationPort}, {"PORT", c.Port}, {"MANAGEMENT_PORT", c.ManagementPort},
+		{"PEER_PORT", c.PeerPort},
+	} {
+		if slices.Contains(reserved, p.port) {
+			errs = append(errs, fmt.Errorf("%s%s is %d, which belongs to queue-proxy; choose another port",
+				variablePrefix, p.name, p.port))
+		}
+		if other := ports[p.port]; other != "" && p.port > 0 {
+			errs = append(errs, fmt.Errorf("%s and %s are both %d; each needs a port of its own",
+				variablePrefix+p.name, variablePrefix+other, p.port))
+		}
+		ports[p.port] = p.name
+	}
+	if c.Strict && c.Placement.Lease < 6*time.Second {
+		errs = append(errs, fmt.Errorf("%sSTRICT needs a %[1]sLEASE of at least 6s, because it asks every sixth of it",
+			variablePrefix))
+	}
+	return errs
+}
+
+// nearest returns the variable whose name has the least edits.
+func nearest(name string) string {
+	best, least := "", -1
+	for _, v := range variables {
+		if d := distance(name[:min(len(name), 64)], v.name); least < 0 || d < least {
+			best, least = v.name, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0]++
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Hooks of the application are POST requests to these paths. 404, 405 and 501 mean that it has none.
+const (
+	acquirePath = "/.stateful/acquire"
+	releasePath = "/.stateful/release"
+)
+
+// hooks calls those of the application.
+type hooks struct {
+	client      *http.Client
+	application string
+	entityType  string
+	// absent: the application has said that it does not have it.
+	noAcquire, noRelease atomic.Bool
+}
+
+func newHooks(application, entityType string) *hooks {
+	return &hooks{
+		application: application, entityType: entityType,
+		client: &http.Client{
+			Transport:     &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Acquire implements member.Hooks.
+func (h *hooks) Acquire(ctx context.Context, shard int, version, epoch int64) error {
+	return h.call(ctx, acquirePath, &h.noAcquire, shard, version, epoch)
+}
+
+// Release implements member.Hooks.
+func (h *hooks) Release(ctx context.Context, shard int, version, epoch int64) error {
+	return h.call(ctx, releasePath, &h.noRelease, shard, version, epoch)
+}
+
+func (h *hooks) call(ctx context.Context, path string, absent *atomic.Bool, shard int, version, epoch int64) error {
+	if absent.Load() {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{
+		"entityType": h.entityType, "shard": shard, "planVersion": version, "epoch": epoch,
+	})
+	if err != nil {
+		return fmt.Errorf("encoding a hook: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+h.application+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("making a request to a hook: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("calling a hook: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()                      // nothing is read from it
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	switch {
+	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed,
+		resp.StatusCode == http.StatusNotImplemented:
+		absent.Store(true)
+		return nil
+	case resp.StatusCode >= http.StatusMultipleChoices:
+		return fmt.Errorf("%s of the application answered %s", path, resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sidecar makes a container that speaks HTTP a member of a cluster that shards requests by key.
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/member"
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/proxy"
+)
+
+// Limits of the servers. The idle time is longer than that of the clients, so that no request meets a connection that
+// closes.
+const (
+	headerWithin = 5 * time.Second
+	idle         = 3 * time.Minute
+	mostHeader   = 64 << 10
+	mostPeers    = 4096
+	probeWithin  = time.Second
+)
+
+// Sidecar is a member with its servers.
+type Sidecar struct {
+	config  Config
+	log     *slog.Logger
+	member  *member.Member
+	proxy   *proxy.Proxy
+	metrics *proxy.Metrics
+	// answered: the application was seen to accept connections.
+	answered atomic.Bool
+}
+
+// New returns a sidecar for a complete configuration.
+func New(c Config, log *slog.Logger) (*Sidecar, error) {
+	s := &Sidecar{config: c, log: log, metrics: proxy.NewMetrics(c.EntityType, c.Placement.Shards)}
+	application := net.JoinHostPort(c.applicationHost(), strconv.Itoa(c.ApplicationPort))
+	o := member.Options{
+		Settings: c.Placement, Kind: c.EntityType, Address: net.JoinHostPort(c.PodIP, strconv.Itoa(c.PeerPort)),
+		RequestTimeout: c.RequestTimeout, Together: c.Together, Strict: c.Strict, Log: log,
+	}
+	if c.Hooks {
+		o.Hooks = newHooks(application, c.EntityType)
+	}
+	var err error
+	if s.member, err = member.New(o); err != nil {
+		return nil, fmt.Errorf("making a member: %w", err)
+	}
+	s.proxy = proxy.New(proxy.Options{
+		Member: s.member, Key: c.Key, Shards: c.Placement.Shards, ShardOf: c.Placement.ShardOf, Application: application,
+		Concurrency: c.Concurrency, MostOpen: c.MostOpen, Patience: c.Placement.Patience, Metrics: s.metrics, Log: log,
+	})
+	return s, nil
+}
+
+// Run serves until the context ends, and then leaves. The error says what must not go on.
+func (s *Sidecar) Run(ctx context.Context) error {
+	entry := server(http.HandlerFunc(s.proxy.Entry), s.log)
+	entry.Protocols.SetUnencryptedHTTP2(true)
+	peers := server(http.HandlerFunc(s.proxy.Peer), s.log)
+	peers.TLSConfig = s.member.ServerTLS()
+	peers.Protocols.SetHTTP2(true)
+	management := server(s.Management(), s.log)
+	listen := func(host string, port int) (net.Listener, error) {
+		at := net.JoinHostPort(host, strconv.Itoa(port))
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+		if err != nil {
+			return nil, fmt.Errorf("listening at %s: %w", at, err)
+		}
+		return l, nil
+	}
+	// Only queue-proxy is to reach the entry.
+	atEntry, err := listen(s.config.applicationHost(), s.config.Port)
+	if err != nil {
+		return err
+	}
+	atPeers, err := listen(s.config.PodIP, s.config.PeerPort)
+	if err != nil {
+		return err
+	}
+	atManagement, err := listen(s.config.PodIP, s.config.ManagementPort)
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	serve := func(f func() error) {
+		go func() {
+			if err := f(); !errors.Is(err, http.ErrServerClosed) {
+				cancel(fmt.Errorf("serving: %w", err))
+			}
+		}()
+	}
+	serve(func() error { return entry.Serve(atEntry) })
+	serve(func() error {
+		return peers.ServeTLS(&limited{Listener: atPeers, places: make(chan struct{}, mostPeers)}, "", "")
+	})
+	serve(func() error { return management.Serve(atManagement) })
+	go func() {
+		if err := s.member.Run(running); err != nil {
+			cancel(err)
+		}
+	}()
+	select {
+	case <-running.Done():
+	case <-ctx.Done():
+		// The container has ended before, so little is open.
+		leaving, stop := context.WithTimeout(running, s.config.RequestTimeout)
+		defer stop()
+		err = s.member.Leave(leaving)
+		if err == nil {
+			// Others may still send requests here, and need to hear where the shards are.
+			closing, stop := context.WithTimeout(running, time.Second)
+			defer stop()
+			_ = entry.Shutdown(closing) // what is open after this is cut
+			_ = peers.Shutdown(closing)
+		}
+	}
+	_, _, _ = entry.Close(), peers.Close(), management.Close() // the process ends
+	if why := context.Cause(running); why != nil {
+		return why
+	}
+	return err
+}
+
+func server(h http.Handler, log *slog.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler: h, Protocols: protocols, ReadHeaderTimeout: headerWithin, IdleTimeout: idle, MaxHeaderBytes: mostHeader,
+		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1000, SendPingTimeout: 30 * time.Second},
+	}
+}
+
+// Management serves what the controller and kubelet ask for. Nothing in it changes anything.
+func (s *Sidecar) Management() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /cluster/", s.member.Group().Handler())
+	mux.Handle("GET /placement", s.member.Group().Handler())
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /drain", s.drain)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		held, err := s.member.Shards(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		s.metrics.Write(w, len(held), s.member.Group().Report().AgeSeconds)
+	})
+	return mux
+}
+
+// ready says whether requests may enter here: this member is listed, and the application accepts connections.
+func (s *Sidecar) ready(w http.ResponseWriter, r *http.Request) {
+	err := s.member.Refuses()
+	if err == nil && !s.member.Joined() {
+		err = errors.New("the controller does not list this member")
+	}
+	if err == nil && !s.answered.Load() {
+		dialer := net.Dialer{Timeout: probeWithin}
+		var conn net.Conn
+		at := net.JoinHostPort(s.config.applicationHost(), strconv.Itoa(s.config.ApplicationPort))
+		if conn, err = dialer.DialContext(r.Context(), "tcp", at); err == nil {
+			_ = conn.Close() // it has served its purpose
+			s.answered.Store(true)
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+// drain answers after the pod has ended its requests: first queue-proxy, which waits for those that enter, and then this
+// member. It only waits, so it does no harm if anybody asks: queue-proxy drains only when kubelet tells it to.
+func (s *Sidecar) drain(w http.ResponseWriter, r *http.Request) {
+	err := waitForQueueProxy(r.Context(), s.config.DrainURL)
+	if err == nil {
+		err = s.member.Leave(r.Context())
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+func waitForQueueProxy(ctx context.Context, url string) error {
+	if url == "" {
+		return nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("making a request to queue-proxy: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("waiting for queue-proxy to drain: %w", err)
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // the answer is its end
+	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("waiting for queue-proxy to drain: %s answered %s", url, resp.Status)
+	}
+	return nil
+}
+
+// limited accepts only so many connections at a time.
+type limited struct {
+	net.Listener
+	places chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	l.places <- struct{}{}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err //nolint:wrapcheck // the server compares it
+	}
+	return &place{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+type place struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (p *place) Close() error {
+	p.leave()
+	return p.Conn.Close() //nolint:wrapcheck // as above
+}
