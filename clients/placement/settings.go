@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net/http"
 	"net/url"
 	"os"
 	"regexp"
@@ -62,6 +63,8 @@ type Settings struct {
 	// s.
 	Patience time.Duration
 
+	// Transport reaches the controller. Nil: one that uses CAFile.
+	Transport http.RoundTripper
 	// Register is what the controller learns of this member before it asks for the first plan. Nil: nothing.
 	Register *Registration
 

@@ -49,10 +49,14 @@ func newSource(s Settings) (*source, error) {
 			return nil, fmt.Errorf("placement: Settings.CAFile %s has no certificate; it must have certificate authorities in PEM", s.CAFile)
 		}
 	}
+	var through http.RoundTripper = transport
+	if s.Transport != nil {
+		through = s.Transport
+	}
 	return &source{
 		settings: s, url: s.URL + "/v1/namespaces/" + s.Namespace + "/services/" + s.Service + "/placement",
 		client: &http.Client{
-			Transport: transport,
+			Transport: through,
 			// The token must not follow a redirect.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
