@@ -223,6 +223,10 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 			if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 				panic(err)
 			}
+			if w.nodes[l.node.name] != l.node { // the pod is gone
+				w.lock.Unlock()
+				return answer(http.StatusForbidden, nil)
+			}
 			w.register(l.node, in)
 			p := w.plans[len(w.plans)-1]
 			w.lock.Unlock()
