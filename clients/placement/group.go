@@ -145,6 +145,8 @@ func (g *Group) Leave(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-g.running.Done():
+		return context.Cause(g.running)
 	}
 }
 

@@ -172,7 +172,7 @@ func (f *fleet) startAt(name, host string) *pod {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c.host, c.DrainURL = host, ""
+	c.host, c.linger, c.DrainURL = host, 50*time.Millisecond, ""
 	c.Placement.Wait, c.Placement.StaleAfter = time.Second, 5*time.Second
 	c.Placement.MinBackoff, c.Placement.MaxBackoff = 20*time.Millisecond, 200*time.Millisecond
 	c.Placement.Tick = 50 * time.Millisecond

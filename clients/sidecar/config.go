@@ -32,12 +32,15 @@ type Config struct {
 	DrainURL string
 	// host is where the application and the entry listen: 127.0.0.1, except in tests.
 	host string
+	// linger is how long a member answers after it has left.
+	linger time.Duration
 }
 
 func (c Config) applicationHost() string { return cmp.Or(c.host, "127.0.0.1") }
 
 const (
 	variablePrefix = "STATEFUL_"
+	lingerFor      = 2 * time.Second
 	drainURL       = "http://127.0.0.1:8022/wait-for-drain"
 )
 
@@ -131,7 +134,7 @@ var required = []string{"KEY", "APPLICATION_PORT", "POD_IP"}
 // FromEnvironment reads the variables that begin with STATEFUL_. The error names each one that is wrong or not known,
 // and what would be right.
 func FromEnvironment(environment []string) (Config, error) {
-	var c Config
+	c := Config{linger: lingerFor}
 	var errs []error
 	given := map[string]string{}
 	all := map[string]string{}

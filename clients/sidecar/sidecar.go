@@ -119,7 +119,13 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		defer stop()
 		err = s.member.Leave(leaving)
 		if err == nil {
-			// Others may still send requests here, and need to hear where the shards are.
+			// Others may still send requests here, until all have heard where the shards are.
+			linger := time.NewTimer(s.config.linger)
+			defer linger.Stop()
+			select {
+			case <-linger.C:
+			case <-running.Done():
+			}
 			closing, stop := context.WithTimeout(running, time.Second)
 			defer stop()
 			_ = entry.Shutdown(closing) // what is open after this is cut

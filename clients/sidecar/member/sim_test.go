@@ -89,7 +89,7 @@ type node struct {
 	// cutPeers and cutController: no message gets through. frozen: nothing happens before this time.
 	cutPeers, cutController bool
 	frozen                  time.Time
-	dead                    bool
+	dead, gone              bool
 }
 
 type world struct {
@@ -223,7 +223,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 			if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 				panic(err)
 			}
-			if w.nodes[l.node.name] != l.node { // the pod is gone
+			if l.node.gone {
 				w.lock.Unlock()
 				return answer(http.StatusForbidden, nil)
 			}
@@ -363,6 +363,9 @@ func (w *world) kill(n *node) {
 	w.crash(n)
 	w.lock.Lock()
 	n.dead = true
+	if n.gone {
+		delete(w.nodes, n.name)
+	}
 	w.lock.Unlock()
 	n.end()
 	w.referee.kill(n.name)
@@ -377,7 +380,10 @@ func (w *world) gone(n *node) {
 			p.Peers[i].Gone = p.Peers[i].Gone || p.Peers[i].Pod == n.name
 		}
 	})
-	delete(w.nodes, n.name)
+	n.gone = true
+	if n.dead {
+		delete(w.nodes, n.name)
+	}
 }
 
 // pick returns a node that lives, or nil.
@@ -461,7 +467,7 @@ func (w *world) handle(ctx context.Context, n *node, shard int, version int64) (
 	}
 	w.referee.begin(w, shard, n.name)
 	took := time.Duration(w.n(2000)) * time.Millisecond
-	if w.n(20) == 0 {
+	if w.n(5) == 0 {
 		took = time.Duration(w.n(int(simTimeout/time.Millisecond))) * time.Millisecond
 	}
 	select {
@@ -524,7 +530,7 @@ func (w *world) fault(ctx context.Context) {
 			later(90*time.Second, func() { w.kill(n) })
 			return
 		}
-		later(40*time.Second, func() { set(func() { n.cutPeers, n.cutController = false, false }) })
+		later(40*time.Second, func() { set(func() { n.cutPeers, n.cutController = n.gone, n.gone }) })
 	case 8:
 		d := time.Duration(w.n(int(15 * time.Second)))
 		if w.strict {
@@ -536,7 +542,7 @@ func (w *world) fault(ctx context.Context) {
 		later(60*time.Second, func() { set(func() { w.away = false }) })
 	case 10:
 		set(func() { n.cutController = true })
-		later(60*time.Second, func() { set(func() { n.cutController = false }) })
+		later(60*time.Second, func() { set(func() { n.cutController = n.gone }) })
 	}
 }
 
@@ -567,12 +573,17 @@ func (w *world) run(minutes int) {
 	pause(ctx, 2*time.Minute)
 	w.lock.Lock()
 	for _, n := range w.nodes {
-		n.cutPeers, n.cutController = false, false
+		n.cutPeers, n.cutController = n.gone, n.gone
 	}
 	w.away = false
 	w.lock.Unlock()
 	w.addPod()
 	pause(ctx, time.Minute)
+	for _, n := range w.nodes {
+		if n.gone {
+			w.kill(n)
+		}
+	}
 	stop()
 	load.Wait()
 	for shard := range simShards {

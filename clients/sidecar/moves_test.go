@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/clients/placement"
+)
+
+// referee is told by the containers which key they handle.
+type referee struct {
+	mu      sync.Mutex
+	active  map[string]string
+	handled map[string]int
+	wrong   []string
+}
+
+func newReferee() *referee {
+	return &referee{active: map[string]string{}, handled: map[string]int{}}
+}
+
+// container is one that takes a while for each request, and knows the hooks.
+type container struct {
+	*referee
+	name string
+	took time.Duration
+	// held are the shards that it was told to hold. open is how many requests it handles, and most the most so far.
+	held map[string]bool
+	open atomic.Int64
+	most atomic.Int64
+}
+
+func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if hook, is := strings.CutPrefix(r.URL.Path, "/.stateful/"); is {
+		body, _ := io.ReadAll(r.Body)
+		_, rest, _ := strings.Cut(string(body), `"shard":`)
+		shard := strings.Trim(rest, "} \n")
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.held[shard] == (hook == "acquire") {
+			c.wrong = append(c.wrong, fmt.Sprintf("%s: %s of shard %s out of order", c.name, hook, shard))
+		}
+		c.held[shard] = hook == "acquire"
+		return
+	}
+	key, request := r.Header.Get("Stateful-Key"), r.Header.Get("X-Request")
+	c.most.Store(max(c.most.Load(), c.open.Add(1)))
+	defer c.open.Add(-1)
+	c.mu.Lock()
+	if at := c.active[key]; at != "" && at != c.name {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s on %s and %s", key, at, c.name))
+	}
+	if !c.held[r.Header.Get("Stateful-Shard")] {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s handles shard %s, which it was not told to hold", c.name, r.Header.Get("Stateful-Shard")))
+	}
+	c.active[key] = c.name
+	c.handled[request]++
+	c.mu.Unlock()
+	time.Sleep(c.took)
+	c.mu.Lock()
+	delete(c.active, key)
+	c.mu.Unlock()
+	_, _ = io.WriteString(w, c.name)
+}
+
+type load struct {
+	f        *fleet
+	stop     context.CancelFunc
+	senders  sync.WaitGroup
+	mu       sync.Mutex
+	answered []string
+	refused  map[int]int
+}
+
+// load sends requests of all shards to the pods, one at a time for each sender and key.
+func (f *fleet) load(entries ...*pod) *load {
+	ctx, stop := context.WithCancel(f.Context())
+	l := &load{f: f, stop: stop, refused: map[int]int{}}
+	for i := range 8 {
+		client := &http.Client{Transport: &http.Transport{}}
+		l.senders.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				name := fmt.Sprintf("%d-%d", i, n)
+				req, _ := http.NewRequestWithContext(f.Context(), http.MethodPost, entries[n%len(entries)].entry+"/", strings.NewReader("body"))
+				req.Header.Set("X-Key", fmt.Sprintf("%d-%d", i, n%150)) // no two senders share a key
+				req.Header.Set("X-Request", name)
+				resp, err := client.Do(req)
+				l.mu.Lock()
+				switch {
+				case err != nil:
+					l.refused[0]++
+				case resp.StatusCode == http.StatusOK:
+					l.answered = append(l.answered, name)
+				default:
+					l.refused[resp.StatusCode]++
+				}
+				l.mu.Unlock()
+				if err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) end(r *referee) {
+	l.f.Helper()
+	l.stop()
+	l.senders.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, n := range r.handled {
+		if n != 1 {
+			l.f.Errorf("request %s was handled %d times", name, n)
+		}
+	}
+	if len(r.wrong) > 0 {
+		l.f.Errorf("%d times: %v", len(r.wrong), r.wrong[:min(5, len(r.wrong))])
+	}
+	l.f.Logf("%d requests were answered; not answered, by status: %v", len(l.answered), l.refused)
+}
+
+// trio is a cluster of three pods, the last one a canary.
+func trio(t *testing.T) (*fleet, *referee, []*pod, []*container) {
+	t.Helper()
+	f, r := newFleet(t), newReferee()
+	var pods []*pod
+	var containers []*container
+	for _, revision := range []string{"stable", "stable", "canary"} {
+		c := &container{referee: r, name: fmt.Sprint(revision, len(pods)), took: time.Millisecond, held: map[string]bool{}}
+		containers = append(containers, c)
+		pods = append(pods, f.start(revision, c))
+	}
+	f.together(3)
+	return f, r, pods, containers
+}
+
+func share(pods []*pod, percent int) func(int) *pod {
+	return func(s int) *pod {
+		if s < percent {
+			return pods[2]
+		}
+		return pods[s%2]
+	}
+}
+
+func (f *fleet) owned(owner func(int) *pod) {
+	f.Helper()
+	f.until("the shards are where the plan wants them", func() bool {
+		for _, p := range f.pods {
+			if p.member.Refuses() != nil {
+				continue
+			}
+			held, err := p.member.Shards(f.Context())
+			if err != nil {
+				return false
+			}
+			for s := range 100 {
+				if slices.Contains(held, s) != (owner(s) == p) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// A rollout over 5, 20, 50 and 100 % and back loses no request, and handles none twice.
+func TestRollout(t *testing.T) {
+	f, r, pods, _ := trio(t)
+	f.enforce(share(pods, 0))
+	load := f.load(pods...)
+	for _, percent := range []int{0, 5, 20, 50, 100, 0} {
+		f.enforce(share(pods, percent))
+		f.owned(share(pods, percent))
+	}
+	load.end(r)
+	if len(load.refused) > 0 {
+		t.Error("requests were not answered")
+	}
+}
+
+// A pod that drains hands its shards over, and then has answered all that it had.
+func TestDrain(t *testing.T) {
+	f, r, pods, _ := trio(t)
+	pods[0].config.linger = lingerFor
+	f.enforce(share(pods, 20))
+	load := f.load(pods[1:]...)
+	time.Sleep(300 * time.Millisecond)
+	w := httptest.NewRecorder()
+	pods[0].Management().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/drain", nil))
+	if held, err := pods[0].member.Shards(t.Context()); w.Code != http.StatusOK || pods[0].member.Open() != 0 || err != nil || len(held) != 0 {
+		t.Errorf("drained with %d: %d requests are open, and %d shards held", w.Code, pods[0].member.Open(), len(held))
+	}
+	pods[0].end(t)
+	f.controller.gone(pods[0].name)
+	time.Sleep(300 * time.Millisecond)
+	load.end(r)
+	if len(load.refused) > 0 {
+		t.Error("requests were not answered")
+	}
+}
+
+// The shards of a pod that ends without a word are handled elsewhere after the API says so, and the lease is over.
+func TestKilledPod(t *testing.T) {
+	f, r, pods, _ := trio(t)
+	f.enforce(share(pods, 20))
+	load := f.load(pods[1:]...)
+	time.Sleep(300 * time.Millisecond)
+	pods[0].member.Group().Kill()
+
+	f.controller.gone(pods[0].name)
+	begun := time.Now()
+	f.until("the others have all shards", func() bool {
+		held := 0
+		for _, p := range pods[1:] {
+			all, _ := p.member.Shards(t.Context())
+			held += len(all)
+		}
+		return held == 100
+	})
+	if took := time.Since(begun); took < 900*time.Millisecond {
+		t.Errorf("the shards had owners after %s; the lease is 1s", took)
+	}
+	load.end(r)
+}
+
+// Nobody gets what an earlier process of a pod held before the request time-out is over: its container may go on.
+func TestRestartedSidecar(t *testing.T) {
+	for _, together := range []bool{false, true} {
+		t.Run(fmt.Sprint("together=", together), func(t *testing.T) {
+			f := newFleet(t)
+			f.configure = func(c *Config) { c.RequestTimeout, c.Together = 3*time.Second, together }
+			a, b := f.start("stable", &echo{name: "a"}), f.start("stable", &echo{name: "b"})
+			f.together(2)
+			f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+			if _, body := f.do(b, http.MethodGet, "/", keyOf(2), ""); !strings.HasPrefix(body, "a ") {
+				t.Fatal(body)
+			}
+			a.member.Group().Kill() // it holds shard 2, and says nothing
+			a.stop()
+			<-a.ended
+			a.ended <- nil
+			again := f.startAt(a.name, a.config.PodIP)
+			begun := time.Now()
+			resp, body := f.do(b, http.MethodGet, "/", keyOf(2), "")
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%d %s", resp.StatusCode, body)
+			}
+			if took := time.Since(begun); (took > 2*time.Second) == together {
+				t.Errorf("the shard had an owner after %s", took)
+			}
+			_ = again
+		})
+	}
+}
+
+// A request whose shard has no owner waits no longer than it may, and can then be tried again.
+func TestPatience(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Placement.Patience = 300 * time.Millisecond }
+	a, b := f.start("stable", &echo{name: "a"}), f.start("stable", &echo{name: "b"})
+	f.together(2)
+	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	b.member.Group().Kill()
+	b.stop()
+	<-b.ended
+	b.ended <- nil
+	begun := time.Now()
+	resp, body := f.do(a, http.MethodPost, "/", keyOf(3), "body")
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || time.Since(begun) > 3*time.Second {
+		t.Errorf("%d %q %v after %s", resp.StatusCode, body, resp.Header, time.Since(begun))
+	}
+	if resp, _ := f.do(a, http.MethodPost, "/", "", "body"); resp.StatusCode != http.StatusOK {
+		t.Errorf("without a key: %d", resp.StatusCode)
+	}
+}
+
+// The container handles no more requests at a time than it may, wherever they entered.
+func TestContainerConcurrency(t *testing.T) {
+	f, r := newFleet(t), newReferee()
+	f.configure = func(c *Config) { c.Concurrency = 2 }
+	one := &container{referee: r, name: "one", took: 5 * time.Millisecond, held: map[string]bool{}}
+	a := f.start("stable", one)
+	b := f.start("stable", &container{referee: r, name: "two", took: 5 * time.Millisecond, held: map[string]bool{}})
+	f.together(2)
+	f.enforce(func(int) *pod { return a })
+	load := f.load(a, b)
+	time.Sleep(time.Second)
+	load.end(r)
+	if most := one.most.Load(); most != 2 {
+		t.Errorf("the container handled %d requests at a time, want 2", most)
+	}
+}
+
+// Without placement, shards are divided evenly, and few move when a member comes.
+func TestEven(t *testing.T) {
+	f, r, pods, _ := trio(t)
+	load := f.load(pods...)
+	f.until("even shares", func() bool {
+		for _, p := range pods {
+			if held, _ := p.member.Shards(t.Context()); len(held) < 33 || len(held) > 34 {
+				return false
+			}
+		}
+		return true
+	})
+	load.end(r)
+	if len(load.refused) > 0 {
+		t.Error("requests were not answered")
+	}
+}
+
+// While the controller is away, the last plan is in force, and nothing moves.
+func TestControllerAway(t *testing.T) {
+	f, r, pods, _ := trio(t)
+	f.enforce(share(pods, 20))
+	load := f.load(pods...)
+	f.owned(share(pods, 20))
+	f.controller.mu.Lock()
+	f.controller.away = true
+	f.controller.mu.Unlock()
+	time.Sleep(2 * time.Second)
+	f.owned(share(pods, 20))
+	load.end(r)
+	if len(load.refused) > 0 {
+		t.Error("requests were not answered")
+	}
+}
+
+// A member that the controller does not list any more handles nothing, and its process ends.
+func TestExpelled(t *testing.T) {
+	f, _, pods, _ := trio(t)
+	f.controller.change(func(p *placement.Plan) {
+		p.Peers = slices.DeleteFunc(p.Peers, func(one placement.Peer) bool { return one.Pod == pods[0].name })
+	})
+	select {
+	case err := <-pods[0].ended:
+		if err == nil || !strings.Contains(err.Error(), "register anew") {
+			t.Error(err)
+		}
+		pods[0].ended <- err
+	case <-time.After(10 * time.Second):
+		t.Error("the process does not end")
+	}
+}
