@@ -11,7 +11,7 @@ import (
 // Revision handles the percentage of the requests that the Route gives it.
 //
 // It is in the controller's namespace, and only the controller writes it. The members of the
-// cluster read it over HTTP. It has no status subresource, because it has only one writer.
+// cluster read it over HTTP. It has no status subresource, because it is always written as a whole.
 //
 // +kubebuilder:object:root=true
 type ShardPlacement struct {
@@ -69,6 +69,10 @@ type ShardPlacementStatus struct {
 	// entityTypes are the plans of each sharded type.
 	// +listType=atomic
 	EntityTypes []PlacementEntityType `json:"entityTypes,omitempty"`
+	// peers are the members that registered, as those of runtime sidecar do. Whoever registers later sees
+	// all that did before.
+	// +listType=atomic
+	Peers []PlacementPeer `json:"peers,omitempty"`
 }
 
 // PlacementRevision is a Revision that gets traffic.
@@ -87,6 +91,30 @@ type PlacementMember struct {
 	Pod string `json:"pod"`
 	// revision is the Revision of its pod.
 	Revision string `json:"revision"`
+}
+
+// PlacementPeer is a process that registered as a member, with the token of its pod.
+type PlacementPeer struct {
+	// pod is the name of its pod.
+	Pod string `json:"pod"`
+	// uid is the UID of its pod.
+	UID types.UID `json:"uid"`
+	// revision is the Revision of its pod.
+	Revision string `json:"revision"`
+	// address is where it speaks TLS with other members: the address of its pod, and a port.
+	Address string `json:"address"`
+	// pin is the SHA-256 of its public key, in hexadecimal digits. It is another one after each restart.
+	Pin string `json:"pin"`
+	// restarts counts the processes of the same pod that registered before this one.
+	Restarts int32 `json:"restarts,omitempty"`
+	// leaving: the pod is being deleted.
+	Leaving bool `json:"leaving,omitempty"`
+	// gone: the API server says that the pod is gone, or has ended. Its process need not know if its node is
+	// cut off.
+	Gone bool `json:"gone,omitempty"`
+	// goneSince is when the controller learned that the pod is gone. Two minutes later, the peer is not
+	// listed any more.
+	GoneSince metav1.Time `json:"goneSince,omitzero"`
 }
 
 // PlacementEntityType is the plan of one sharded type.

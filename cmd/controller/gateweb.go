@@ -5,15 +5,18 @@ package main
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"knative.dev/pkg/logging"
+	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/cluster"
 	clusterweb "github.com/knative-cdevents/knative-cdevents/reconciler/cluster/web"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/gatehttp"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
@@ -55,10 +58,14 @@ func (g *gating) serve(ctx context.Context, v *servicestate.View, w *watching) {
 	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, unknownQPS, unknownBurst)
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
+	access := clusterweb.NewAccess(members, newcomers, g.pods)
 	mux.Handle(clusterweb.Path, (&clusterweb.Handler{
-		Plans: w.plans, Guard: clusterweb.NewAccess(members, newcomers, g.pods), Warn: logging.FromContext(ctx).Warnw,
-		Stopping: ctx.Done(),
+		Plans: w.plans, Guard: access, Warn: logging.FromContext(ctx).Warnw, Stopping: ctx.Done(),
 	}).Init())
+	mux.Handle(clusterweb.MemberPath, &clusterweb.Registration{
+		Guard: access, Warn: logging.FromContext(ctx).Warnw,
+		Registrar: &cluster.Registrar{Client: w.clientset.ShardPlacements(system.Namespace()), Now: time.Now},
+	})
 	g.running.Go(func() {
 		// Sending events does not depend on it.
 		if err := authserver.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {

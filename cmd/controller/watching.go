@@ -69,7 +69,7 @@ func (w *watching) watchClusters(ctx context.Context, m *measuring) {
 	must(ctx, "registering the metrics of placements", prometheus.Register(progress))
 	placer := cluster.NewPlacer(cluster.PlacerOptions{
 		Client: w.clientset.ShardPlacements(system.Namespace()), Traffic: m.view, Loads: m.counts, Services: w.services,
-		Plans: w.plans, Metrics: progress, Now: time.Now,
+		Plans: w.plans, Metrics: progress, Living: w.pods, Now: time.Now,
 	})
 	polls, err := cluster.NewInstruments()
 	must(ctx, "making the metrics of clusters", err)

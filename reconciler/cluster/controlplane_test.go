@@ -134,6 +134,10 @@ func newScene(t *testing.T) *scene {
 		Plans: plans, Guard: web.NewAccess(kube, kube, of),
 		Warn: func(message string, args ...any) { t.Error(message, args) }, Stopping: t.Context().Done(),
 	}).Init())
+	mux.Handle(web.MemberPath, &web.Registration{
+		Guard: web.NewAccess(kube, kube, of), Warn: func(message string, args ...any) { t.Error(message, args) },
+		Registrar: &cluster.Registrar{Client: ours.ShardPlacements(namespace), Now: func() time.Time { return s.now }},
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	s.at = server.URL

@@ -53,7 +53,9 @@ type PlacerOptions struct {
 	// Plans lists the stored plans, from a cache.
 	Plans   Plans
 	Metrics *Metrics
-	Now     func() time.Time
+	// Living knows which pods of a Service there are, for members that register.
+	Living Living
+	Now    func() time.Time
 }
 
 // Plans are the stored plans.
@@ -116,6 +118,9 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 		return nil, err
 	}
 	now := p.Now()
+	if next.Peers, err = p.peers(ctx, key, last, now); err != nil {
+		return nil, err
+	}
 	progress := p.Metrics.Update(key, l, next, last != nil, now)
 	if last != nil && cluster.SamePlan(last.Status, next) && p.known(l.UID).issued {
 		return progress, nil

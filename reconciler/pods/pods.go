@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -27,6 +28,7 @@ const (
 // Informer caches the pods that claim to belong to a Knative Service. Owned checks
 // the claim.
 type Informer struct {
+	kube     kubernetes.Interface
 	informer cache.SharedIndexInformer
 	synced   []cache.InformerSynced
 	owners   *owners
@@ -34,7 +36,7 @@ type Informer struct {
 
 // New creates an informer for the pods of all Services. The caller must call Run.
 func New(kube kubernetes.Interface, meta metadata.Interface) (*Informer, error) {
-	p := &Informer{owners: newOwners(meta)}
+	p := &Informer{kube: kube, owners: newOwners(meta)}
 	p.informer = coreinformers.NewFilteredPodInformer(kube, metav1.NamespaceAll, 0,
 		cache.Indexers{byService: serviceIndex, byDying: dyingIndex},
 		func(o *metav1.ListOptions) { o.LabelSelector = serving.ServiceLabelKey })
@@ -86,6 +88,18 @@ func (p *Informer) OnChange(f func(service types.NamespacedName)) error {
 	}
 	p.synced = append(p.synced, registration.HasSynced)
 	return nil
+}
+
+// Live asks the API server whether a pod with this UID exists, and has not ended.
+func (p *Informer) Live(ctx context.Context, pod types.NamespacedName, uid types.UID) (bool, error) {
+	found, err := p.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading pod %s: %w", pod, err)
+	}
+	return found.UID == uid && found.Status.Phase != corev1.PodSucceeded && found.Status.Phase != corev1.PodFailed, nil
 }
 
 // Run watches until the context ends.

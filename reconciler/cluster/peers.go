@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// Living knows which pods there are.
+type Living interface {
+	// Of returns the pods of a Service, from a cache.
+	Of(service types.NamespacedName) []*pods.Pod
+	// Live asks the API server whether a pod with this UID exists, and has not ended.
+	Live(ctx context.Context, pod types.NamespacedName, uid types.UID) (bool, error)
+}
+
+const (
+	// buriedFor is how long a peer stays listed after its pod is gone: others wait for its lease, from when they see it.
+	buriedFor = 2 * time.Minute
+	// maxPeers limits what the pods of a Service can store.
+	maxPeers = 1000
+)
+
+// peers returns those of the last plan, with what has become of their pods.
+func (p *Placer) peers(ctx context.Context, key types.NamespacedName, last *v1alpha1.ShardPlacement, now time.Time) (
+	[]v1alpha1.PlacementPeer, error,
+) {
+	if last == nil || p.Living == nil || len(last.Status.Peers) == 0 {
+		return nil, nil
+	}
+	known := p.Living.Of(key)
+	var out []v1alpha1.PlacementPeer
+	for _, peer := range last.Status.Peers {
+		i := slices.IndexFunc(known, func(pod *pods.Pod) bool { return pod.UID == peer.UID })
+		switch {
+		case peer.Gone:
+			if now.Sub(peer.GoneSince.Time) > buriedFor {
+				continue
+			}
+		case i >= 0 && !known[i].Over():
+			peer.Leaving = peer.Leaving || !known[i].Deleting.IsZero()
+		default:
+			// The cache may not know the pod yet, and members take over what a pod had that is gone.
+			live, err := p.Living.Live(ctx, types.NamespacedName{Namespace: key.Namespace, Name: peer.Pod}, peer.UID)
+			if err != nil {
+				return nil, fmt.Errorf("asking whether pod %s/%s is gone: %w", key.Namespace, peer.Pod, err)
+			}
+			if !live {
+				peer.Gone, peer.GoneSince = true, metav1.NewTime(now.Truncate(time.Second))
+			}
+		}
+		out = append(out, peer)
+	}
+	return out, nil
+}
+
+// Registrar stores the members that register. Every replica does. All members of a Service are in one object, so a
+// compare-and-swap puts them in an order.
+type Registrar struct {
+	Client *client.Placements
+	Now    func() time.Time
+}
+
+// Register stores a process of a pod in the plan of its Service, and returns the plan. The error is a
+// *authserver.RefusedError if the registration is not right.
+func (r *Registrar) Register(ctx context.Context, service types.NamespacedName, pod *pods.Pod, address, pin string) (
+	*v1alpha1.ShardPlacement, error,
+) {
+	declared, _, wrong := pod.Declared()
+	host, _, err := net.SplitHostPort(address)
+	raw, pinErr := hex.DecodeString(pin)
+	refuse := func(status int, format string, args ...any) error {
+		return &authserver.RefusedError{Status: status, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case wrong != nil || declared.Placement == "":
+		return nil, refuse(http.StatusForbidden, "the template of Revision %s asks for no placement; set its annotation %s",
+			pod.Revision, v1alpha1.AnnotationPlacement)
+	case err != nil || host != pod.IP || pod.IP == "":
+		return nil, refuse(http.StatusConflict, "address %q is not one of pod %s, whose IP address is %q", address, pod.Name, pod.IP)
+	case pinErr != nil || len(raw) != 32:
+		return nil, refuse(http.StatusBadRequest, "pin %.80q is not a SHA-256 in hexadecimal digits", pin)
+	}
+	peer := v1alpha1.PlacementPeer{Pod: pod.Name, UID: pod.UID, Revision: pod.Revision, Address: address, Pin: pin}
+	var stored *v1alpha1.ShardPlacement
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		last, err := r.Client.Get(ctx, nameOf(pod.ServiceUID), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			last = &v1alpha1.ShardPlacement{
+				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.PlacementKind.Kind},
+				ObjectMeta: metav1.ObjectMeta{Name: nameOf(pod.ServiceUID)},
+				Spec:       v1alpha1.ShardPlacementSpec{Namespace: service.Namespace, Service: service.Name, UID: pod.ServiceUID},
+				Status:     v1alpha1.ShardPlacementStatus{Mode: declared.Placement, AtOnce: 1},
+			}
+		} else if err != nil {
+			return err //nolint:wrapcheck // below
+		}
+		stored, err = r.add(ctx, last, peer)
+		if apierrors.IsAlreadyExists(err) { // another one was first
+			return apierrors.NewConflict(v1alpha1.SchemeGroupVersion.WithResource("shardplacements").GroupResource(), last.Name, err)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("storing pod %s as a member of Service %s: %w", pod.Name, service, err)
+	}
+	return stored, nil
+}
+
+// add stores a peer, unless it is there.
+func (r *Registrar) add(ctx context.Context, last *v1alpha1.ShardPlacement, peer v1alpha1.PlacementPeer) (
+	*v1alpha1.ShardPlacement, error,
+) {
+	rest := make([]v1alpha1.PlacementPeer, 0, len(last.Status.Peers)+1)
+	for _, one := range last.Status.Peers {
+		switch {
+		case one.UID == peer.UID && one.Pin == peer.Pin && !one.Gone:
+			return last, nil // the answer to the first request was lost
+		case one.UID == peer.UID && one.Gone:
+			return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + peer.Pod + " is gone"}
+		case one.UID == peer.UID:
+			peer.Restarts = one.Restarts + 1
+			continue
+		case one.Pin == peer.Pin || one.Address == peer.Address && !one.Gone:
+			return nil, &authserver.RefusedError{
+				Status:  http.StatusConflict,
+				Message: "pod " + one.Pod + " has the same address or pin, and is not gone yet; try again",
+			}
+		}
+		rest = append(rest, one)
+	}
+	if len(rest) >= maxPeers {
+		return nil, &authserver.RefusedError{
+			Status: http.StatusConflict, Message: fmt.Sprintf("the Service has %d members, and can have no more", maxPeers),
+		}
+	}
+	now := r.Now()
+	last.Status.Peers = append(rest, peer)
+	last.Status.Version = max(now.UnixMilli(), last.Status.Version+1)
+	last.Status.IssuedAt = metav1.NewTime(now.Truncate(time.Second))
+	if last.ResourceVersion == "" {
+		return r.Client.Create(ctx, last, metav1.CreateOptions{}) //nolint:wrapcheck // Register does
+	}
+	return r.Client.Update(ctx, last, metav1.UpdateOptions{}) //nolint:wrapcheck // Register does
+}

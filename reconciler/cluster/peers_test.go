@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/cluster/web"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// living are the pods of a cache that lags behind the API server.
+type living struct {
+	*scene
+	cached known
+}
+
+func (l *living) Of(service types.NamespacedName) []*pods.Pod { return l.cached.Of(service) }
+
+func (l *living) Live(ctx context.Context, pod types.NamespacedName, uid types.UID) (bool, error) {
+	found, err := l.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return err == nil && found.UID == uid, nil
+}
+
+// register registers a process of a pod, and returns the status and the plan.
+func (s *scene) register(token, body string) (int, v1alpha1.ShardPlacementStatus) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodPut,
+		s.at+"/v1/namespaces/default/services/cart/placement/member", strings.NewReader(body))
+	must(s.T, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(r)
+	must(s.T, err)
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	must(s.T, err)
+	var plan v1alpha1.ShardPlacementStatus
+	if response.StatusCode == http.StatusOK {
+		must(s.T, json.Unmarshal(raw, &plan))
+	}
+	return response.StatusCode, plan
+}
+
+func registration(ip string, pin int) string {
+	return fmt.Sprintf(`{"address":"%s:8482","pin":"%064x"}`, ip, pin)
+}
+
+func TestMembersRegister(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cache := &living{scene: s, cached: s.pods}
+	s.placer.Living = cache
+	for i, p := range s.pods {
+		p.IP = fmt.Sprintf("10.0.0.%d", i+1)
+	}
+	stable, canary := s.token("stable", "stable", web.Audience), s.token("canary", "canary", web.Audience)
+	// Both at once: whoever is second sees the first.
+	var plans [2]v1alpha1.ShardPlacementStatus
+	var both sync.WaitGroup
+	for i, token := range []string{stable, canary} {
+		both.Go(func() {
+			status, plan := s.register(token, registration(fmt.Sprintf("10.0.0.%d", i+1), i+1))
+			if plans[i] = plan; status != http.StatusOK {
+				t.Errorf("pod %d: %d", i, status)
+			}
+		})
+	}
+	both.Wait()
+	first, second := plans[0], plans[1]
+	if first.Version > second.Version {
+		first, second = second, first
+	}
+	if len(first.Peers) != 1 || len(second.Peers) != 2 || second.Version <= first.Version || second.Mode != v1alpha1.PlacementEnforce {
+		t.Fatalf("%+v, then %+v", first, second)
+	}
+	if status, again := s.register(stable, registration("10.0.0.1", 1)); status != http.StatusOK || again.Version != second.Version {
+		t.Errorf("again: %d, version %d after %d", status, again.Version, second.Version)
+	}
+	for what, c := range map[string]struct {
+		token, body string
+		want        int
+	}{
+		"a pod without a plan":      {s.token("plain", "plain", web.Audience), registration("10.0.0.4", 4), 403},
+		"an impostor":               {s.token("impostor", "impostor", web.Audience), registration("10.0.0.3", 3), 403},
+		"a pod that is leaving":     {s.token("leaving", "leaving", web.Audience), registration("10.0.0.5", 5), 403},
+		"a token without a pod":     {s.token("stable", "", web.Audience), registration("10.0.0.1", 6), 401},
+		"no token":                  {"", registration("10.0.0.1", 6), 401},
+		"another pod's address":     {stable, registration("10.0.0.2", 6), 409},
+		"another pod's pin":         {stable, registration("10.0.0.1", 2), 409},
+		"a pin that is none":        {stable, `{"address":"10.0.0.1:8482","pin":"ff"}`, 400},
+		"what is not JSON":          {stable, `address`, 400},
+		"more than it may":          {stable, `{"address":"` + strings.Repeat(" ", 2000) + `"}`, 400},
+		"an address without a port": {stable, fmt.Sprintf(`{"address":"10.0.0.1","pin":"%064x"}`, 1), 409},
+	} {
+		if status, _ := s.register(c.token, c.body); status != c.want {
+			t.Errorf("%s: %d, want %d", what, status, c.want)
+		}
+	}
+	status, restarted := s.register(stable, registration("10.0.0.1", 7))
+	if status != http.StatusOK || len(restarted.Peers) != 2 || restarted.Peers[1].Restarts != 1 || restarted.Peers[1].Pod != "stable" {
+		t.Errorf("a restart: %d %+v", status, restarted.Peers)
+	}
+
+	// The plan keeps the members, and learns what becomes of their pods.
+	peers := func() []v1alpha1.PlacementPeer {
+		t.Helper()
+		_, err := s.placer.Place(t.Context(), cart, s.layout)
+		must(t, err)
+		stored, err := s.ours.ShardPlacements(namespace).Get(t.Context(), "service-uid-cart", metav1.GetOptions{})
+		must(t, err)
+		return stored.Status.Peers
+	}
+	s.shares = []lifecycle.Share{{Revision: "cart-00001", Percent: 100}}
+	if got := peers(); len(got) != 2 || got[0].Gone || got[1].Gone {
+		t.Errorf("after a plan: %+v", got)
+	}
+	cache.cached = nil // it lags behind
+	if got := peers(); len(got) != 2 || got[0].Gone || got[1].Gone {
+		t.Errorf("with a cache that lags behind: %+v", got)
+	}
+	none := int64(0)
+	must(t, s.kube.CoreV1().Pods(namespace).Delete(t.Context(), "stable", metav1.DeleteOptions{GracePeriodSeconds: &none}))
+	if got := peers(); len(got) != 2 || got[0].Gone || !got[1].Gone {
+		t.Errorf("after a pod is gone: %+v", got)
+	}
+	s.now = s.now.Add(3 * time.Minute)
+	if got := peers(); len(got) != 1 || got[0].Pod != "canary" {
+		t.Errorf("long after a pod is gone: %+v", got)
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// MemberPath is where a member registers.
+const MemberPath = Path + "/member"
+
+const (
+	// registerWithin is how long a registration may take, and maxRegistration how large it may be.
+	registerWithin  = 8 * time.Second
+	maxRegistration = 1 << 10
+)
+
+// Registrar stores members. cluster.Registrar implements it.
+type Registrar interface {
+	Register(ctx context.Context, service types.NamespacedName, pod *pods.Pod, address, pin string) (
+		*v1alpha1.ShardPlacement, error)
+}
+
+// Registration serves PUT requests at MemberPath: a live pod of a Service registers the process that speaks for it.
+// The answer is the plan, with all members that registered before.
+type Registration struct {
+	Guard     Guard
+	Registrar Registrar
+	// Warn logs why a request could not be answered.
+	Warn func(message string, keysAndValues ...any)
+}
+
+// ServeHTTP implements http.Handler.
+func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut {
+		w.Header().Set("Allow", "PUT")
+		authserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use PUT")
+		return
+	}
+	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("service")}
+	if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1035Label(key.Name)) > 0 {
+		authserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
+		return
+	}
+	if !g.Guard.Synced() {
+		authserver.DismissForNow(w, "this replica has just started and does not know the pods yet; try again")
+		return
+	}
+	pod, err := g.Guard.Check(r, key)
+	if err == nil {
+		authserver.Authorized(r.Context())
+		var in struct{ Address, Pin string }
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRegistration)).Decode(&in); err != nil {
+			authserver.Refuse(w, http.StatusBadRequest, `the body is not valid; it must be {"address":"IP:PORT","pin":"SHA-256"}: `+
+				err.Error())
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), registerWithin)
+		defer cancel()
+		var plan *v1alpha1.ShardPlacement
+		if plan, err = g.Registrar.Register(ctx, key, pod, in.Address, in.Pin); err == nil {
+			w.Header().Set("ETag", etag(plan))
+			w.Header().Set("Cache-Control", "no-store")
+			authserver.WriteJSON(w, http.StatusOK, bodyOf(plan))
+			return
+		}
+	}
+	if !authserver.DismissRefused(w, err, `Bearer realm="`+Audience+`"`) {
+		g.Warn("A member could not be registered", "service", key, "error", err)
+		authserver.DismissForNow(w, "the API server could not be asked; try again")
+	}
+}
