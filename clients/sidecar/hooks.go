@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -17,11 +19,14 @@ import (
 const (
 	acquirePath = "/.stateful/acquire"
 	releasePath = "/.stateful/release"
+	// hookHeader is one that no client can send.
+	hookHeader = "Stateful-Hook"
 )
 
 // hooks calls those of the application.
 type hooks struct {
-	client      *http.Client
+	// client speaks HTTP/1.1, and two HTTP/2, which is all that some servers of gRPC speak.
+	client, two *http.Client
 	application string
 	entityType  string
 	// absent: the application has said that it does not have it.
@@ -29,13 +34,16 @@ type hooks struct {
 }
 
 func newHooks(application, entityType string) *hooks {
-	return &hooks{
-		application: application, entityType: entityType,
-		client: &http.Client{
-			Transport:     &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
+	client := func(http2 bool) *http.Client {
+		protocols := new(http.Protocols)
+		protocols.SetHTTP1(!http2)
+		protocols.SetUnencryptedHTTP2(http2)
+		return &http.Client{
+			Transport:     &http.Transport{Protocols: protocols, Proxy: nil, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		}
 	}
+	return &hooks{application: application, entityType: entityType, client: client(false), two: client(true)}
 }
 
 // Acquire implements member.Hooks.
@@ -63,7 +71,13 @@ func (h *hooks) call(ctx context.Context, path string, absent *atomic.Bool, shar
 		return fmt.Errorf("making a request to a hook: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(hookHeader, "1")
 	resp, err := h.client.Do(req)
+	var network *net.OpError
+	if err != nil && !(errors.As(err, &network) && network.Op == "dial") && ctx.Err() == nil {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		resp, err = h.two.Do(req)
+	}
 	if err != nil {
 		return fmt.Errorf("calling a hook: %w", err)
 	}
@@ -71,7 +85,8 @@ func (h *hooks) call(ctx context.Context, path string, absent *atomic.Bool, shar
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
 	switch {
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed,
-		resp.StatusCode == http.StatusNotImplemented:
+		resp.StatusCode == http.StatusNotImplemented, resp.StatusCode == http.StatusUnsupportedMediaType,
+		resp.Header.Get("Grpc-Status") == "12": // as servers of gRPC say it
 		absent.Store(true)
 		return nil
 	case resp.StatusCode >= http.StatusMultipleChoices:

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -147,8 +148,9 @@ type requestKey struct{}
 // Entry serves the requests of queue-proxy.
 func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 	strip(r.Header)
-	if r.Method == http.MethodConnect || strings.HasPrefix(r.URL.Path, reserved) ||
-		r.URL.Path+"/" == reserved {
+	// The application may take another spelling of the path for the same.
+	if plain := strings.ToLower(path.Clean("/" + r.URL.Path)); r.Method == http.MethodConnect ||
+		strings.HasPrefix(plain+"/", reserved) {
 		http.Error(w, "this method or path is not for clients", http.StatusNotFound)
 		return
 	}
