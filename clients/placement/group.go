@@ -134,7 +134,7 @@ func (g *Group) call(ctx context.Context, address string, r Request) (Reply, err
 
 // Leave hands the shards of this member over, and lets it hold nothing any more. The error says that entities are still
 // active; they go on stopping.
-func (g *Group) Leave(ctx context.Context) error {
+func (g *Group) Leave(ctx context.Context) error { //nolint:contextcheck // it goes on after the caller
 	g.leaving.Do(func() {
 		me := g.Members.leave()
 		g.tell(Request{Left: &me})
@@ -178,8 +178,10 @@ type Report struct {
 // Report returns what this member knows of the plan.
 func (g *Group) Report() Report {
 	k := g.Poller.Known()
-	out := Report{Version: k.version, Following: k.Follow() != nil, Moves: g.Moves(),
-		MovesHeld: k.obstacle(time.Now(), g.settings.StaleAfter)}
+	out := Report{
+		Version: k.version, Following: k.Follow() != nil, Moves: g.Moves(),
+		MovesHeld: k.obstacle(time.Now(), g.settings.StaleAfter),
+	}
 	if !k.confirmed.IsZero() {
 		age := time.Since(k.confirmed).Seconds()
 		out.AgeSeconds = &age

@@ -8,6 +8,7 @@ import (
 	"fmt"
 )
 
+// Modes of a plan. With Observe, members do not follow it.
 const (
 	Enforce = "enforce"
 	Observe = "observe"
@@ -45,11 +46,13 @@ type Peer struct {
 	Gone    bool `json:"gone,omitempty"`
 }
 
+// PlanMember is a member that may own shards.
 type PlanMember struct {
 	Address  string `json:"address"`
 	Revision string `json:"revision"`
 }
 
+// EntityType is the plan of one kind.
 type EntityType struct {
 	Name   string `json:"name"`
 	Shards int    `json:"shards"`

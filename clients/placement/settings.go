@@ -150,7 +150,8 @@ func (s *Settings) findService(env func(string) string, namespaceFile string) (e
 	return errs
 }
 
-// ShardOf is the FNV-1a hash (32 bits) of an identity, modulo shards. It is the default of Settings.ShardOf. It must never change: members of old and new builds share a cluster.
+// ShardOf is the FNV-1a hash (32 bits) of an identity, modulo shards. It is the default of Settings.ShardOf, and must
+// never change: members of old and new builds share a cluster.
 func ShardOf(identity string, shards int) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(identity))       // a hash never fails

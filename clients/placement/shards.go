@@ -86,8 +86,8 @@ func (g *Group) shard(id ShardID) *shard {
 const recently = 500 * time.Millisecond
 
 // Enter asks for a shard at this member, for a caller who chose it by a plan of this version. The reply is Granted if
-// this member holds the shard (its Epoch is then higher than that of each member before), or names the member to ask instead; it may come later. When it is granted, add to what is
-// Active before the function returns.
+// this member holds the shard (its Epoch is then higher than that of each member before), or names the member to ask
+// instead; it may come later. When it is granted, add to what is Active before the function returns.
 func (g *Group) Enter(id ShardID, version int64, reply func(Reply)) {
 	if !g.valid(id, true, reply) {
 		return

@@ -134,7 +134,8 @@ func (l *Lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 	address, version := l.holder(s), int64(0)
 	deadline := time.Now().Add(max(l.settings.Patience, time.Millisecond))
 	const longest = 50 * time.Millisecond
-	for pause := time.Millisecond; time.Now().Before(deadline) && l.group.Running().Err() == nil; pause = min(2*pause, longest) {
+	running := l.group.Running()
+	for pause := time.Millisecond; time.Now().Before(deadline) && running.Err() == nil; pause = min(2*pause, longest) {
 		if address == "" {
 			address, version = l.group.Target(s)
 		}
@@ -198,7 +199,8 @@ func (l *Lookup) hand(s placement.ShardID, identity string, pid *actor.PID) *act
 
 // RemovePid implements cluster.IdentityLookup: callers here ask for the grain anew.
 func (l *Lookup) RemovePid(id *cluster.ClusterIdentity, pid *actor.PID) {
-	l.forget(placement.ShardID{Kind: id.GetKind(), Shard: l.settings.ShardOf(id.GetIdentity(), l.settings.Shards)}, id.GetIdentity(), pid)
+	number := l.settings.ShardOf(id.GetIdentity(), l.settings.Shards)
+	l.forget(placement.ShardID{Kind: id.GetKind(), Shard: number}, id.GetIdentity(), pid)
 }
 
 func (l *Lookup) forget(s placement.ShardID, identity string, pid *actor.PID) {

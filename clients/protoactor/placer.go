@@ -151,7 +151,9 @@ func encode(v any) *wrapperspb.StringValue {
 
 // call sends a request to the placement actor at an address, and waits for the reply as long as the context does, which
 // must have a deadline.
-func call(ctx context.Context, system *actor.ActorSystem, address string, r placement.Request) (placement.Reply, error) {
+func call(ctx context.Context, system *actor.ActorSystem, address string, r placement.Request) (
+	placement.Reply, error,
+) {
 	var out placement.Reply
 	future := system.Root.RequestFuture(actor.NewPID(address, actorName), encode(r), left(ctx))
 	got, err := future.Result()

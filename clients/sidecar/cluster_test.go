@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -172,7 +173,7 @@ func (f *fleet) startAt(name, host string) *pod {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c.host, c.linger, c.DrainURL = host, 50*time.Millisecond, ""
+	c.host, c.linger, c.drainsFor, c.DrainURL = host, 50*time.Millisecond, 0, ""
 	c.Placement.Wait, c.Placement.StaleAfter = time.Second, 5*time.Second
 	c.Placement.MinBackoff, c.Placement.MaxBackoff = 20*time.Millisecond, 200*time.Millisecond
 	c.Placement.Tick = 50 * time.Millisecond
@@ -297,7 +298,7 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Pod", e.name)
 	w.Header().Set("Stateful-Elsewhere", "1 forged")
 	w.Header().Set("X-Query", r.URL.RawQuery)
-	_, _ = fmt.Fprintf(w, "%s %s %s %s", e.name, r.Method, r.URL.EscapedPath(), body)
+	_, _ = fmt.Fprintf(w, "%s %s %s %s", e.name, r.Method, r.URL.EscapedPath(), body) //nolint:gosec // no browser
 }
 
 func (e *echo) last() http.Header {
@@ -306,7 +307,13 @@ func (e *echo) last() http.Header {
 	return e.got[len(e.got)-1]
 }
 
-func (f *fleet) do(p *pod, method, path, key, body string, headers ...string) (*http.Response, string) {
+// answered is an answer without its body.
+type answered struct {
+	StatusCode int
+	Header     http.Header
+}
+
+func (f *fleet) do(p *pod, method, path, key, body string, headers ...string) (answered, string) {
 	f.Helper()
 	req, err := http.NewRequestWithContext(f.Context(), method, p.entry+path, bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -315,8 +322,8 @@ func (f *fleet) do(p *pod, method, path, key, body string, headers ...string) (*
 	if key != "" {
 		req.Header.Set("X-Key", key)
 	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header[headers[i]] = []string{headers[i+1]}
+	for pair := range slices.Chunk(headers, 2) {
+		req.Header[pair[0]] = []string{pair[1]}
 	}
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
@@ -327,7 +334,7 @@ func (f *fleet) do(p *pod, method, path, key, body string, headers ...string) (*
 	if err != nil {
 		f.Fatal(err)
 	}
-	return resp, string(out)
+	return answered{resp.StatusCode, resp.Header}, string(out)
 }
 
 // two is a cluster of two pods, whose shards of even and odd numbers belong to the first and the second.

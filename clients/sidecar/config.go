@@ -34,6 +34,8 @@ type Config struct {
 	host string
 	// linger is how long a member answers after it has left.
 	linger time.Duration
+	// drainsFor is how long queue-proxy drains at least if the pod ends. Otherwise, it answers after a second.
+	drainsFor time.Duration
 }
 
 func (c Config) applicationHost() string { return cmp.Or(c.host, "127.0.0.1") }
@@ -41,6 +43,7 @@ func (c Config) applicationHost() string { return cmp.Or(c.host, "127.0.0.1") }
 const (
 	variablePrefix = "STATEFUL_"
 	lingerFor      = 2 * time.Second
+	drainsFor      = 5 * time.Second
 	drainURL       = "http://127.0.0.1:8022/wait-for-drain"
 )
 
@@ -134,7 +137,7 @@ var required = []string{"KEY", "APPLICATION_PORT", "POD_IP"}
 // FromEnvironment reads the variables that begin with STATEFUL_. The error names each one that is wrong or not known,
 // and what would be right.
 func FromEnvironment(environment []string) (Config, error) {
-	c := Config{linger: lingerFor}
+	c := Config{linger: lingerFor, drainsFor: drainsFor}
 	var errs []error
 	given := map[string]string{}
 	all := map[string]string{}
@@ -180,7 +183,9 @@ func (c Config) check() (errs []error) {
 		name string
 		port int
 	}{
-		{"APPLICATION_PORT", c.ApplicationPort}, {"PORT", c.Port}, {"MANAGEMENT_PORT", c.ManagementPort},
+		{"APPLICATION_PORT", c.ApplicationPort},
+		{"PORT", c.Port},
+		{"MANAGEMENT_PORT", c.ManagementPort},
 		{"PEER_PORT", c.PeerPort},
 	} {
 		if slices.Contains(reserved, p.port) {

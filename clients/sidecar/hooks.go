@@ -39,7 +39,9 @@ func newHooks(application, entityType string) *hooks {
 		protocols.SetHTTP1(!http2)
 		protocols.SetUnencryptedHTTP2(http2)
 		return &http.Client{
-			Transport:     &http.Transport{Protocols: protocols, Proxy: nil, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
+			Transport: &http.Transport{
+				Protocols: protocols, Proxy: nil, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
@@ -54,6 +56,12 @@ func (h *hooks) Acquire(ctx context.Context, shard int, version, epoch int64) er
 // Release implements member.Hooks.
 func (h *hooks) Release(ctx context.Context, shard int, version, epoch int64) error {
 	return h.call(ctx, releasePath, &h.noRelease, shard, version, epoch)
+}
+
+// refused reports whether there was no connection.
+func refused(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial"
 }
 
 func (h *hooks) call(ctx context.Context, path string, absent *atomic.Bool, shard int, version, epoch int64) error {
@@ -73,8 +81,7 @@ func (h *hooks) call(ctx context.Context, path string, absent *atomic.Bool, shar
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(hookHeader, "1")
 	resp, err := h.client.Do(req)
-	var network *net.OpError
-	if err != nil && !(errors.As(err, &network) && network.Op == "dial") && ctx.Err() == nil {
+	if err != nil && !refused(err) && ctx.Err() == nil {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		resp, err = h.two.Do(req)
 	}

@@ -24,10 +24,10 @@ func TestHooksThatAreAbsent(t *testing.T) {
 	}{
 		"found":           {func(http.ResponseWriter, *http.Request) {}, false, false, 2},
 		"not found":       {http.NotFound, false, false, 1},
-		"not implemented": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(501) }, false, false, 1},
-		"broken":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, false, true, 2},
+		"not implemented": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotImplemented) }, false, false, 1},
+		"broken":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, false, true, 2},
 		"gRPC":            {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Grpc-Status", "12") }, true, false, 1},
-		"elsewhere":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, false, true, 2},
+		"elsewhere":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, false, true, 2},
 	} {
 		var calls atomic.Int64
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -89,7 +89,7 @@ func (f *fleet) load(entries ...*pod) *load {
 	l := &load{f: f, stop: stop, refused: map[int]int{}}
 	for i := range 8 {
 		client := &http.Client{Transport: &http.Transport{}}
-		l.senders.Go(func() {
+		l.senders.Go(func() { //nolint:contextcheck // a request ends, even if the load does
 			for n := 0; ctx.Err() == nil; n++ {
 				name := fmt.Sprintf("%d-%d", i, n)
 				req, _ := http.NewRequestWithContext(f.Context(), http.MethodPost, entries[n%len(entries)].entry+"/", strings.NewReader("body"))
@@ -134,18 +134,16 @@ func (l *load) end(r *referee) {
 }
 
 // trio is a cluster of three pods, the last one a canary.
-func trio(t *testing.T) (*fleet, *referee, []*pod, []*container) {
+func trio(t *testing.T) (*fleet, *referee, []*pod) {
 	t.Helper()
 	f, r := newFleet(t), newReferee()
 	var pods []*pod
-	var containers []*container
 	for _, revision := range []string{"stable", "stable", "canary"} {
 		c := &container{referee: r, name: fmt.Sprint(revision, len(pods)), took: time.Millisecond, held: map[string]bool{}}
-		containers = append(containers, c)
 		pods = append(pods, f.start(revision, c))
 	}
 	f.together(3)
-	return f, r, pods, containers
+	return f, r, pods
 }
 
 func share(pods []*pod, percent int) func(int) *pod {
@@ -180,7 +178,7 @@ func (f *fleet) owned(owner func(int) *pod) {
 
 // A rollout over 5, 20, 50 and 100 % and back loses no request, and handles none twice.
 func TestRollout(t *testing.T) {
-	f, r, pods, _ := trio(t)
+	f, r, pods := trio(t)
 	f.enforce(share(pods, 0))
 	load := f.load(pods...)
 	for _, percent := range []int{0, 5, 20, 50, 100, 0} {
@@ -195,7 +193,7 @@ func TestRollout(t *testing.T) {
 
 // A pod that drains hands its shards over, and then has answered all that it had.
 func TestDrain(t *testing.T) {
-	f, r, pods, _ := trio(t)
+	f, r, pods := trio(t)
 	pods[0].config.linger = lingerFor
 	f.enforce(share(pods, 20))
 	load := f.load(pods[1:]...)
@@ -214,9 +212,34 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// Queue-proxy answers soon if the pod does not end, whoever asks. Then the member stays.
+func TestDrainOfAPodThatStays(t *testing.T) {
+	f := newFleet(t)
+	var takes atomic.Int64
+	queueProxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		time.Sleep(time.Duration(takes.Load()))
+	}))
+	t.Cleanup(queueProxy.Close)
+	f.configure = func(c *Config) { c.DrainURL, c.drainsFor = queueProxy.URL, 200*time.Millisecond }
+	a := f.start("stable", &echo{name: "a"})
+	drain := func() int {
+		w := httptest.NewRecorder()
+		a.Management().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/drain", nil))
+		return w.Code
+	}
+	for _, ends := range []bool{false, true} {
+		if ends {
+			takes.Store(int64(300 * time.Millisecond))
+		}
+		if code := drain(); code != http.StatusOK || a.member.Joined() == ends {
+			t.Errorf("the pod ends: %v; answered %d, a member: %v", ends, code, a.member.Joined())
+		}
+	}
+}
+
 // The shards of a pod that ends without a word are handled elsewhere after the API says so, and the lease is over.
 func TestKilledPod(t *testing.T) {
-	f, r, pods, _ := trio(t)
+	f, r, pods := trio(t)
 	f.enforce(share(pods, 20))
 	load := f.load(pods[1:]...)
 	time.Sleep(300 * time.Millisecond)
@@ -308,7 +331,7 @@ func TestContainerConcurrency(t *testing.T) {
 
 // Without placement, shards are divided evenly, and few move when a member comes.
 func TestEven(t *testing.T) {
-	f, r, pods, _ := trio(t)
+	f, r, pods := trio(t)
 	load := f.load(pods...)
 	f.until("even shares", func() bool {
 		for _, p := range pods {
@@ -326,7 +349,7 @@ func TestEven(t *testing.T) {
 
 // While the controller is away, the last plan is in force, and nothing moves.
 func TestControllerAway(t *testing.T) {
-	f, r, pods, _ := trio(t)
+	f, r, pods := trio(t)
 	f.enforce(share(pods, 20))
 	load := f.load(pods...)
 	f.owned(share(pods, 20))
@@ -343,7 +366,7 @@ func TestControllerAway(t *testing.T) {
 
 // A member that the controller does not list any more handles nothing, and its process ends.
 func TestExpelled(t *testing.T) {
-	f, _, pods, _ := trio(t)
+	f, _, pods := trio(t)
 	f.controller.change(func(p *placement.Plan) {
 		p.Peers = slices.DeleteFunc(p.Peers, func(one placement.Peer) bool { return one.Pod == pods[0].name })
 	})

@@ -73,8 +73,10 @@ func TestForgedHeaders(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/.stateful/release", "/.stateful", "/.stateful/x", "/%2Estateful/release", "//.stateful/release",
-		"/x/../.stateful/release", "/./.STATEFUL/release", "/x/%2e%2e/.stateful%2Frelease"} {
+	for _, path := range []string{
+		"/.stateful/release", "/.stateful", "/.stateful/x", "/%2Estateful/release", "//.stateful/release",
+		"/x/../.stateful/release", "/./.STATEFUL/release", "/x/%2e%2e/.stateful%2Frelease",
+	} {
 		if resp, _ := f.do(a, http.MethodPost, path, keyOf(2), ""); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %d", path, resp.StatusCode)
 		}

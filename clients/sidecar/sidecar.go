@@ -190,10 +190,12 @@ func (s *Sidecar) ready(w http.ResponseWriter, r *http.Request) {
 }
 
 // drain answers after the pod has ended its requests: first queue-proxy, which waits for those that enter, and then this
-// member. It only waits, so it does no harm if anybody asks: queue-proxy drains only when kubelet tells it to.
+// member. Kubelet also asks when only the container restarts, and so may anybody. Then queue-proxy answers soon, and this
+// member stays: whether it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
 func (s *Sidecar) drain(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
 	err := waitForQueueProxy(r.Context(), s.config.DrainURL)
-	if err == nil {
+	if err == nil && (time.Since(begun) >= s.config.drainsFor || s.member.Leaving()) {
 		err = s.member.Leave(r.Context())
 	}
 	if err != nil {

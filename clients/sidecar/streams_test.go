@@ -54,7 +54,7 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		flush()
 		lines := bufio.NewScanner(r.Body)
 		for lines.Scan() {
-			_, _ = fmt.Fprintf(w, "%s %s\n", r.Proto, lines.Text())
+			_, _ = fmt.Fprintf(w, "%s %s\n", r.Proto, lines.Text()) //nolint:gosec // no browser
 			flush()
 		}
 		w.Header().Set("Grpc-Status", "0")
@@ -155,7 +155,7 @@ func h2c() *http.Transport {
 
 // A call of gRPC streams both ways over HTTP/2, and ends with a trailer.
 func TestGRPC(t *testing.T) {
-	streaming(t, func(t *testing.T, f *fleet, entry *pod, _ *streams, key string) {
+	streaming(t, func(t *testing.T, _ *fleet, entry *pod, _ *streams, key string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		body, out := io.Pipe()
@@ -186,7 +186,7 @@ func TestGRPC(t *testing.T) {
 
 // HTTP/1.1 has trailers too.
 func TestTrailersOfHTTP1(t *testing.T) {
-	streaming(t, func(t *testing.T, f *fleet, entry *pod, _ *streams, key string) {
+	streaming(t, func(t *testing.T, _ *fleet, entry *pod, _ *streams, key string) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, entry.entry+"/grpc", strings.NewReader("one\ntwo\n"))
 		req.Header.Set("X-Key", key)
 		resp, err := http.DefaultClient.Do(req)
@@ -203,7 +203,7 @@ func TestTrailersOfHTTP1(t *testing.T) {
 
 // An upload is not kept in memory, and its sender is slowed down by the container.
 func TestUpload(t *testing.T) {
-	streaming(t, func(t *testing.T, f *fleet, entry *pod, _ *streams, key string) {
+	streaming(t, func(t *testing.T, _ *fleet, entry *pod, _ *streams, key string) {
 		const size = 64 << 20
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, entry.entry+"/upload", io.LimitReader(rand.Reader, size))
 		req.Header.Set("X-Key", key)
@@ -220,7 +220,7 @@ func TestUpload(t *testing.T) {
 
 // A client that expects 100 Continue sends the body only if the container reads it; one that does not never gets it.
 func TestExpectContinue(t *testing.T) {
-	streaming(t, func(t *testing.T, f *fleet, entry *pod, _ *streams, key string) {
+	streaming(t, func(t *testing.T, _ *fleet, entry *pod, _ *streams, key string) {
 		conn, in := entry.dial(t)
 		head := "POST %s HTTP/1.1\r\nHost: a\r\nX-Key: " + key + "\r\nContent-Length: 5\r\n%s\r\n"
 		_, _ = fmt.Fprintf(conn, head, "/upload", "Expect: 100-continue\r\n")
@@ -268,7 +268,7 @@ func TestCancel(t *testing.T) {
 
 // A container that dies in the middle of an answer does not look as if it had ended it.
 func TestAbort(t *testing.T) {
-	streaming(t, func(t *testing.T, f *fleet, entry *pod, _ *streams, key string) {
+	streaming(t, func(t *testing.T, _ *fleet, entry *pod, _ *streams, key string) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, entry.entry+"/abort", nil)
 		req.Header.Set("X-Key", key)
 		resp, err := http.DefaultClient.Do(req)
@@ -297,8 +297,8 @@ func TestForgedPeers(t *testing.T) {
 	foreign := newFleet(t)
 	stranger := foreign.start("stranger", &echo{name: "stranger"})
 	for name, config := range map[string]*tls.Config{
-		"without a certificate": {InsecureSkipVerify: true},                                                         //nolint:gosec // a test's
-		"with a foreign one":    {InsecureSkipVerify: true, Certificates: stranger.member.ServerTLS().Certificates}, //nolint:gosec // a test's
+		"without a certificate": {InsecureSkipVerify: true},
+		"with a foreign one":    {InsecureSkipVerify: true, Certificates: stranger.member.ServerTLS().Certificates},
 	} {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+at+"/", nil)

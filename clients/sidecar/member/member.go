@@ -5,7 +5,7 @@
 // Its invariants:
 //   - A request of a shard is handled only during a Visit, and only while this member holds the shard.
 //   - A shard leaves only after its last Visit has ended, and the application had its chance to write what it holds.
-//   - Only members that registered with the controller are heard, and each proves that it has the key that it registered.
+//   - Only members that registered with the controller are heard. Each proves that it has the key that it registered.
 //   - What an earlier process of the same pod began may still run in the container. Until the request time-out is over,
 //     nobody gets a shard that it may have held.
 package member
@@ -189,6 +189,9 @@ func (m *Member) Joined() bool {
 	_, joined := m.group.Members.Others()
 	return joined
 }
+
+// Leaving reports whether the controller says that this pod is being deleted.
+func (m *Member) Leaving() bool { return m.view.Load().byPin[m.key.pin].Leaving }
 
 // Group returns the member's part in the placement.
 func (m *Member) Group() *placement.Group { return m.group }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//nolint:contextcheck // what runs in a pod does not end with a request
 package member
 
 import (
@@ -311,7 +312,7 @@ func (w *world) replan() {
 	})
 }
 
-func (w *world) addPod() *node {
+func (w *world) addPod() {
 	w.lock.Lock()
 	w.next++
 	n := &node{name: fmt.Sprintf("pod-%d", w.next), address: fmt.Sprintf("10.0.0.%d:8482", w.next)}
@@ -319,7 +320,6 @@ func (w *world) addPod() *node {
 	w.nodes[n.name] = n
 	w.lock.Unlock()
 	w.startSidecar(n)
-	return n
 }
 
 func (w *world) startSidecar(n *node) {
@@ -465,7 +465,7 @@ func (w *world) handle(ctx context.Context, n *node, shard int, version int64) (
 		visit.End()
 		return false, reply
 	}
-	w.referee.begin(w, shard, n.name)
+	w.begin(w, shard, n.name)
 	took := time.Duration(w.n(2000)) * time.Millisecond
 	if w.n(5) == 0 {
 		took = time.Duration(w.n(int(simTimeout/time.Millisecond))) * time.Millisecond
@@ -475,7 +475,7 @@ func (w *world) handle(ctx context.Context, n *node, shard int, version int64) (
 	case <-n.running.Done():
 	case <-visit.Context().Done():
 	}
-	w.referee.end(shard, n.name)
+	w.end(shard, n.name)
 	visit.End()
 	return true, reply
 }
@@ -607,7 +607,7 @@ func (w *world) run(minutes int) {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	for i := range *seeds {
-		seed := *firstSeed + uint64(i) //nolint:gosec // not negative
+		seed := *firstSeed + uint64(i)
 		for _, strict := range []bool{false, true} {
 			t.Run(fmt.Sprintf("seed=%d/strict=%v", seed, strict), func(t *testing.T) {
 				dir := t.TempDir()
@@ -616,7 +616,7 @@ func TestSimulation(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					w := &world{
-						T: t, dir: dir, strict: strict, random: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // reproducible
+						T: t, dir: dir, strict: strict, random: rand.New(rand.NewPCG(seed, 0)),
 						nodes: map[string]*node{}, referee: referee{active: map[int]map[string]int{}},
 					}
 					w.run(10)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//nolint:contextcheck // a shard outlives the requests that it begins and ends with
 package member
 
 import (

@@ -44,17 +44,16 @@ func ParseKey(rule string) (Key, error) {
 		if strings.HasPrefix(normal(name), prefix) {
 			return nil, fmt.Errorf("the key %q is a header that the sidecar sets itself; name one of the client", rule)
 		}
-		find = func(r *http.Request) (string, error) { return r.Header.Get(name), nil }
+		find = always(func(r *http.Request) string { return r.Header.Get(name) })
 	case kind == "cookie" && token.MatchString(name):
-		find = func(r *http.Request) (string, error) {
-			c, err := r.Cookie(name)
-			if err != nil {
-				return "", nil //nolint:nilerr // there is none
+		find = always(func(r *http.Request) string {
+			if c, err := r.Cookie(name); err == nil {
+				return c.Value
 			}
-			return c.Value, nil
-		}
+			return ""
+		})
 	case kind == "query" && name != "":
-		find = func(r *http.Request) (string, error) { return queryOf(r.URL.RawQuery, name), nil }
+		find = always(func(r *http.Request) string { return queryOf(r.URL.RawQuery, name) })
 	case kind == "path" && name != "":
 		find, err = pathRule(name)
 	case kind == "event" && attribute.MatchString(name):
@@ -73,6 +72,10 @@ func ParseKey(rule string) (Key, error) {
 		}
 		return key, err
 	}, nil
+}
+
+func always(find func(*http.Request) string) func(*http.Request) (string, error) {
+	return func(r *http.Request) (string, error) { return find(r), nil }
 }
 
 // queryOf returns the first value of a parameter, without reading the others.
@@ -155,8 +158,8 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 	}
 	r.Body = again{bytes.NewReader(read), r.Body}
 	var event map[string]json.RawMessage
-	if err := json.Unmarshal(read, &event); err != nil {
-		return "", nil //nolint:nilerr // not an event; the application says so
+	if json.Unmarshal(read, &event) != nil {
+		return "", nil // not an event; the application says so
 	}
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(event[name]))

@@ -63,8 +63,10 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
-	for _, rule := range []string{"", "header", "header:", "header:a b", "query:", "path:", "path:a", "path:-1", "path:/a", "path:/{key}/{key}",
-		"event:Subject", "event:", "body:x", "header:Stateful-Shard"} {
+	for _, rule := range []string{
+		"", "header", "header:", "header:a b", "query:", "path:", "path:a", "path:-1", "path:/a", "path:/{key}/{key}",
+		"event:Subject", "event:", "body:x", "header:Stateful-Shard",
+	} {
 		if _, err := ParseKey(rule); err == nil {
 			t.Errorf("%q is accepted", rule)
 		}

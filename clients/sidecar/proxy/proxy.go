@@ -6,8 +6,8 @@
 // Its invariants:
 //   - A request reaches the container of a member only during a visit of its shard there, or if it has no key.
 //   - A request that may have reached a container is never sent to another one, or again.
-//   - A forwarded request is never forwarded again: a member that does not hold the shard answers so, before it has read
-//     the body.
+//   - A forwarded request is never forwarded again: a member that does not hold the shard answers so, before it has
+//     read the body.
 //   - No header that begins with Stateful- comes from a client, or reaches one.
 package proxy
 
@@ -112,7 +112,7 @@ func New(o Options) *Proxy {
 type pool struct{ *sync.Pool }
 
 // Get implements httputil.BufferPool.
-func (p pool) Get() []byte { return *p.Pool.Get().(*[]byte) } //nolint:forcetypeassert // nothing else is put there
+func (p pool) Get() []byte { return *p.Pool.Get().(*[]byte) } //nolint:errcheck // nothing else is put there
 
 // Put implements httputil.BufferPool.
 func (p pool) Put(b []byte) { p.Pool.Put(&b) }
@@ -245,7 +245,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 
 // RoundTrip implements http.RoundTripper: it finds out who handles a request, and has it handled.
 func (p *Proxy) RoundTrip(r *http.Request) (*http.Response, error) {
-	s := r.Context().Value(requestKey{}).(*request) //nolint:forcetypeassert // serve has set it
+	s := r.Context().Value(requestKey{}).(*request) //nolint:errcheck // serve has set it
 	switch {
 	case s.shard < 0:
 		return p.handle(r, s)
