@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//nolint:contextcheck // a request ends, even if the load does
 package sidecar
 
 import (
@@ -89,7 +90,7 @@ func (f *fleet) load(entries ...*pod) *load {
 	l := &load{f: f, stop: stop, refused: map[int]int{}}
 	for i := range 8 {
 		client := &http.Client{Transport: &http.Transport{}}
-		l.senders.Go(func() { //nolint:contextcheck // a request ends, even if the load does
+		l.senders.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				name := fmt.Sprintf("%d-%d", i, n)
 				req, _ := http.NewRequestWithContext(f.Context(), http.MethodPost, entries[n%len(entries)].entry+"/", strings.NewReader("body"))

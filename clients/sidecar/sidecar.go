@@ -189,9 +189,9 @@ func (s *Sidecar) ready(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drain answers after the pod has ended its requests: first queue-proxy, which waits for those that enter, and then this
-// member. Kubelet also asks when only the container restarts, and so may anybody. Then queue-proxy answers soon, and this
-// member stays: whether it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
+// drain answers after the pod has ended its requests: first queue-proxy, which waits for those that enter, and then
+// this member. Kubelet also asks when only the container restarts, and so may anybody. Then queue-proxy answers soon,
+// and this member stays: whether it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
 func (s *Sidecar) drain(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	err := waitForQueueProxy(r.Context(), s.config.DrainURL)

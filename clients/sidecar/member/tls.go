@@ -91,7 +91,8 @@ func (m *Member) Transport(http2 bool) *http.Transport {
 	}
 	return &http.Transport{
 		Protocols: protocols, Proxy: nil, DisableCompression: true, MaxIdleConnsPerHost: 32,
-		IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: mostHeader, ExpectContinueTimeout: m.options.RequestTimeout,
+		IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: mostHeader,
+		ExpectContinueTimeout: m.options.RequestTimeout,
 		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			peer, known := m.view.Load().byAddress[address]
 			if !known {

@@ -158,13 +158,12 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 	}
 	r.Body = again{bytes.NewReader(read), r.Body}
 	var event map[string]json.RawMessage
-	if json.Unmarshal(read, &event) != nil {
-		return "", nil // not an event; the application says so
-	}
+	_ = json.Unmarshal(read, &event) // if it is not an event, the application says so
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(event[name]))
 	decoder.UseNumber()
-	if decoder.Decode(&value) != nil || value == nil {
+	_ = decoder.Decode(&value) // it is JSON, or absent
+	if value == nil {
 		return "", nil
 	}
 	return fmt.Sprint(value), nil

@@ -9,6 +9,8 @@
 //   - A forwarded request is never forwarded again: a member that does not hold the shard answers so, before it has
 //     read the body.
 //   - No header that begins with Stateful- comes from a client, or reaches one.
+//
+//nolint:contextcheck // a visit does not end as its request does
 package proxy
 
 import (
@@ -255,8 +257,8 @@ func (p *Proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.route(r, s)
 }
 
-// route handles a request here if this member holds its shard, or else forwards it to the one that does. While the shard
-// moves, it waits.
+// route handles a request here if this member holds its shard, or else forwards it to the one that does. While the
+// shard moves, it waits.
 func (p *Proxy) route(r *http.Request, s *request) (*http.Response, error) {
 	const longest = 50 * time.Millisecond
 	m := p.o.Member
