@@ -150,6 +150,60 @@ func TestPlansThatAreNotValid(t *testing.T) {
 	}
 }
 
+func TestPeersThatAreNotValid(t *testing.T) {
+	t.Parallel()
+	pin := func(n int) string { return fmt.Sprintf("%064x", n) }
+	for name, c := range map[string]struct {
+		peers []Peer
+		valid bool
+	}{
+		"two":                               {[]Peer{{Address: "a:1", Pin: pin(1)}, {Address: "b:1", Pin: pin(2)}}, true},
+		"one that is gone, and its address": {[]Peer{{Address: "a:1", Pin: pin(1), Gone: true}, {Address: "a:1", Pin: pin(2)}}, true},
+		"the same in another order":         {[]Peer{{Address: "a:1", Pin: pin(2)}, {Address: "a:1", Pin: pin(1), Gone: true}}, true},
+		"two at an address":                 {[]Peer{{Address: "a:1", Pin: pin(1)}, {Address: "a:1", Pin: pin(2)}}, false},
+		"one pin":                           {[]Peer{{Address: "a:1", Pin: pin(1)}, {Address: "b:1", Pin: pin(1)}}, false},
+		"a short pin":                       {[]Peer{{Address: "a:1", Pin: "ff"}}, false},
+		"no address":                        {[]Peer{{Pin: pin(1)}}, false},
+	} {
+		if err := checkPeers(c.peers); (err == nil) != c.valid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMembersThatRegistered(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	me, other := Member{ID: "me", Address: "h:1", Kinds: []string{"Key"}}, Member{ID: "other", Address: "h:2", Kinds: []string{"Key"}}
+	m := NewRegistered("h:1", "me", 10*time.Second)
+	m.Update([]Member{{ID: "before", Address: "h:1"}, other}, now)
+	if _, joined := m.Others(); joined {
+		t.Error("it takes an earlier process at its address for itself")
+	}
+	m.Before("an earlier process", now.Add(time.Minute))
+	m.Update([]Member{me, other}, now)
+	if others, joined := m.Others(); !joined || !slices.Equal(others, []string{"h:2"}) || m.away(now) != time.Minute {
+		t.Errorf("%v %v, away %s", others, joined, m.away(now))
+	}
+	m.away(now.Add(time.Minute))
+	// One that this member never saw alive has a lease as well, once.
+	gone := Member{ID: "gone", Address: "h:3", Gone: true}
+	m.Update([]Member{me, other, gone}, now)
+	if others, _ := m.Others(); len(others) != 1 || m.away(now) != 10*time.Second {
+		t.Errorf("%v, away %s", others, m.away(now))
+	}
+	m.away(now.Add(10 * time.Second))
+	m.Update([]Member{me, other, gone}, now.Add(11*time.Second))
+	if got := m.away(now.Add(11 * time.Second)); got != 0 {
+		t.Errorf("a second lease of %s", got)
+	}
+	other.Leaving = true
+	m.Update([]Member{me, other}, now)
+	if able, _ := m.able("Key"); !slices.Equal(able, []string{"h:1"}) {
+		t.Errorf("a member that leaves gets shards: %v", able)
+	}
+}
+
 func TestWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
