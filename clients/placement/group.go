@@ -135,7 +135,7 @@ func (g *Group) call(ctx context.Context, address string, r Request) (Reply, err
 // Leave hands the shards of this member over, and lets it hold nothing any more. The error says that entities are still
 // active; they go on stopping.
 func (g *Group) Leave(ctx context.Context) error {
-	g.leaving.Do(func() { //nolint:contextcheck // it goes on after the caller
+	g.leaving.Do(func() {
 		me := g.Members.leave()
 		g.tell(Request{Left: &me})
 		g.runtime.Serial(g.drain)
@@ -146,7 +146,7 @@ func (g *Group) Leave(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-g.running.Done():
-		return context.Cause(g.running)
+		return context.Cause(g.running) //nolint:contextcheck // it says why the group has ended
 	}
 }
 
