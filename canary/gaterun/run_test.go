@@ -4,6 +4,7 @@ package gaterun_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -32,6 +33,8 @@ type play struct {
 	judges gaterun.Analyze
 	// asks answers queries; nil if there are none.
 	asks *prometheus
+	// failed is why the last step panicked.
+	failed error
 }
 
 func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time.Duration) *play {
@@ -67,7 +70,7 @@ func (p *play) step() *play {
 	if p.asks != nil {
 		m.Readings = p.asks.answer(p.t, run.Questions())
 	}
-	run.Step(m)
+	p.failed = run.Step(m)
 	p.run = run.GateRun
 	return p
 }
@@ -232,6 +235,24 @@ func TestSuperseded(t *testing.T) {
 		p.Change(func(s *gaterun.Service) { s.Effective, s.Rollout, s.Revisions[0].Percent = true, true, 50 })
 		p.pass(15*time.Second).step().want(verdict.Running, "", "")
 	})
+}
+
+// TestPanicEndsOnlyItsRun: whoever continued a run that panics would panic as well, and end the gates and events of all.
+func TestPanicEndsOnlyItsRun(t *testing.T) {
+	t.Parallel()
+	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	p.step()
+	p.judges = func(*judge.Run, judge.Plan, judge.Window) verdict.Judgement { panic("an index out of range") }
+	p.Serve(stage.Canary, 12, 0)
+	p.pass(15*time.Second).step().want(verdict.Error, gaterun.InternalError, "please report it: an index out of range")
+	var problem *gaterun.ProblemError
+	if !errors.As(p.failed, &problem) || !strings.Contains(problem.Stack, "TestPanicEndsOnlyItsRun") {
+		t.Errorf("the error does not say where: %+v", p.failed)
+	}
+	p.judges = stage.Analyze
+	if p.pass(time.Hour).step().want(verdict.Error, gaterun.InternalError, ""); p.failed != nil {
+		t.Errorf("a run that is over went on: %v", p.failed)
+	}
 }
 
 func TestDeadline(t *testing.T) {

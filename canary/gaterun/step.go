@@ -48,8 +48,20 @@ type Moment struct {
 	Readings map[Question]Reading
 }
 
-// Step advances the run as far as possible.
-func (r *Run) Step(m Moment) {
+// Step advances the run as far as possible. It returns an error if that panicked; the run has then failed.
+func (r *Run) Step(m Moment) error {
+	err := recovering(func() error {
+		r.step(m)
+		return nil
+	})
+	if err != nil {
+		r.evidence = nil
+		r.Fail(m.Now, err)
+	}
+	return err
+}
+
+func (r *Run) step(m Moment) {
 	if r.Done() {
 		return
 	}

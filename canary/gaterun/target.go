@@ -19,10 +19,16 @@ const (
 	SameRevision       = "SameRevision"
 	EvidenceUnreadable = "EvidenceUnreadable"
 	EvidenceTooLarge   = "EvidenceTooLarge"
+	// InternalError: a step of the run panicked, which is a bug.
+	InternalError = "InternalError"
 )
 
 // ProblemError is why a run cannot start or continue.
-type ProblemError struct{ Reason, Message string }
+type ProblemError struct {
+	Reason, Message string
+	// Stack is where it panicked, with InternalError.
+	Stack string
+}
 
 func (p *ProblemError) Error() string { return p.Message }
 

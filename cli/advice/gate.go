@@ -195,7 +195,7 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (docs/gates.md)"
 	case "QueryDecreased", "QueryChanged":
 		return "Change the split, which starts a new run: the counts of this one cannot be compared any more (docs/gates.md)"
-	case "EvidenceTooLarge", "EvidenceUnreadable":
+	case "EvidenceTooLarge", "EvidenceUnreadable", "InternalError":
 		return "Change the split, which starts a new run; if this happens again, report it"
 	}
 	return "Look at the run: kubectl cdevents gate " + g.Spec.Service + " -n " + g.Namespace
