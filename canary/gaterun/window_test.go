@@ -13,13 +13,18 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func counting(stateful bool, canary, baseline attribution.Tally) windowBuilder {
+	runtime := map[bool]string{true: "pekko"}[stateful]
 	return windowBuilder{
-		service: &Service{Effective: true, Revisions: []Revision{
-			{UID: "c", Percent: 10, Stateful: stateful}, {UID: "b", Percent: 80, Stateful: stateful}, {UID: "x", Percent: 10, Stateful: stateful},
-		}},
+		service: &Service{
+			Route: lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(map[string]int64{"b": 80, "c": 10, "x": 10})},
+			Revisions: map[string]*lifecycle.Revision{
+				"b": {Name: "b", UID: "b", Stateful: runtime}, "c": {Name: "c", UID: "c", Stateful: runtime}, "x": {Name: "x", UID: "x", Stateful: runtime},
+			},
+		},
 		delta: attribution.Delta{Revisions: map[types.UID]attribution.Tally{"c": canary, "b": baseline, "x": {
 			Finished: map[string]float64{mapping.OK: 100}, Entered: map[string]float64{"200": 100},
 		}}},

@@ -47,14 +47,12 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	for name, r := range snapshot.Revisions {
 		// The Configuration of a Service has the Service's name.
 		out := attribution.Revision{
-			UID: types.UID(
-				r.UID,
-			),
+			UID:           r.UID,
 			Name:          name,
 			Configuration: service.Name,
 			Stateful:      r.Stateful != "",
 			Misdeclared:   r.Misdeclared != "",
-			Timeout:       timeouts[types.UID(r.UID)],
+			Timeout:       timeouts[r.UID],
 		}
 		if route != nil && route.Effective {
 			share := required[name]

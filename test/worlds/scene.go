@@ -268,12 +268,15 @@ func (s *scene) percentOf(one side) float64 {
 
 // state is the Service as a gate sees it.
 func (s *scene) state() *gaterun.Service {
-	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Effective: true, Plan: s.plan}
+	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Plan: s.plan, Revisions: map[string]*lifecycle.Revision{}}
+	percent := map[string]int64{}
 	for i, one := range []side{baseline, canary} {
-		out.Revisions = append(out.Revisions, gaterun.Revision{
-			Name: names[one], UID: revisions[one], Generation: int64(i + 1), Percent: int64(s.percentOf(one)), Stateful: s.sharded(),
-		})
+		out.Revisions[names[one]] = &lifecycle.Revision{Name: names[one], UID: revisions[one], Generation: int64(i + 1)}
+		if percent[names[one]] = int64(s.percentOf(one)); s.sharded() {
+			out.Revisions[names[one]].Stateful = "pekko"
+		}
 	}
+	out.Effective, out.Traffic = true, lifecycle.SplitOf(percent)
 	return out
 }
 
