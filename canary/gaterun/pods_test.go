@@ -86,7 +86,7 @@ func TestTheBaselinesRestartsAreRecalled(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	facts := attribution.Facts{
-		Revisions: []attribution.Revision{{UID: "b", Name: "cart-1"}, {UID: "c", Name: "cart-2"}},
+		Revisions: []attribution.Revision{{Revision: &lifecycle.Revision{UID: "b", Name: "cart-1"}}, {Revision: &lifecycle.Revision{UID: "c", Name: "cart-2"}}},
 		Pods: []attribution.Pod{
 			{UID: "p1", Revision: "b", Running: true, Began: now.Add(-time.Hour), Restarts: 5},
 			{UID: "p2", Revision: "c", Running: true, Began: now.Add(-time.Minute), Restarts: 3},

@@ -44,7 +44,7 @@ func TestMeasured(t *testing.T) {
 		"other buckets":            {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, 1}, "BucketsDiffer", ""},
 		"others, and the one used": {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, .5}, "", ""},
 	} {
-		figures := attribution.Figures{NoData: []attribution.NoData{c.missing}, Revisions: []attribution.RevisionFigures{{Revision: attribution.Revision{UID: "r2"}, Bounds: c.bounds}}}
+		figures := attribution.Figures{NoData: []attribution.NoData{c.missing}, Revisions: []attribution.RevisionFigures{{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "r2"}}, Bounds: c.bounds}}}
 		l := &gateSync{
 			gates: &gates{Gate: &Gate{Options: Options{Counts: figured{Figures: figures}}}},
 			gate:  &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}, spec: &v1alpha1.CanaryGateSpec{Service: "cart"},

@@ -144,9 +144,9 @@ func TestFacts(t *testing.T) {
 	}
 	share := func(f float64) *float64 { return &f }
 	want := map[string]attribution.Revision{
-		"cart-0": {UID: "r0", Name: "cart-0", Configuration: "cart", Required: share(0)},
-		"cart-1": {UID: "r1", Name: "cart-1", Configuration: "cart", Required: share(.95), Timeout: time.Minute, Stateful: true, ClusterMembers: share(1), ClusterShards: share(34)},
-		"cart-2": {UID: "r2", Name: "cart-2", Configuration: "cart", Required: share(.05), Misdeclared: true},
+		"cart-0": {Revision: &lifecycle.Revision{UID: "r0", Name: "cart-0"}, Configuration: "cart", Required: share(0)},
+		"cart-1": {Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Stateful: "pekko"}, Configuration: "cart", Required: share(.95), Timeout: time.Minute, ClusterMembers: share(1), ClusterShards: share(34)},
+		"cart-2": {Revision: &lifecycle.Revision{UID: "r2", Name: "cart-2", Misdeclared: "pekka"}, Configuration: "cart", Required: share(.05)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

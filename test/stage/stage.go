@@ -105,7 +105,7 @@ func (s *Stage) Unread() {
 func (s *Stage) facts() attribution.Facts {
 	f := attribution.Facts{}
 	for _, r := range s.revisions() {
-		f.Revisions = append(f.Revisions, attribution.Revision{UID: r.UID, Name: r.Name, Configuration: s.Key.Name, Stateful: r.Stateful != ""})
+		f.Revisions = append(f.Revisions, attribution.Revision{Revision: r, Configuration: s.Key.Name})
 		f.Pods = append(f.Pods, attribution.Pod{UID: "pod-of-" + r.UID, Revision: r.UID, Ready: true})
 	}
 	return f

@@ -245,13 +245,25 @@ func (s *scene) facts() attribution.Facts {
 		}
 		required := s.percentOf(one) / 100
 		f.Revisions = append(f.Revisions, attribution.Revision{
-			UID: revisions[one], Name: names[one], Configuration: service.Name, Stateful: s.sharded(), Timeout: s.timeout, Required: &required,
+			Revision: s.revision(one), Configuration: service.Name, Timeout: s.timeout, Required: &required,
 		})
 	}
 	for _, p := range s.pods {
 		f.Pods = append(f.Pods, p.facts(s))
 	}
 	return f
+}
+
+// revision is what the controller knows of a side's Revision.
+func (s *scene) revision(one side) *lifecycle.Revision {
+	out := &lifecycle.Revision{Name: names[one], UID: revisions[one], Generation: 1}
+	if one == canary {
+		out.Generation = 2
+	}
+	if s.sharded() {
+		out.Stateful = "pekko"
+	}
+	return out
 }
 
 // percentOf is what the Route gives a side now.
@@ -270,11 +282,8 @@ func (s *scene) percentOf(one side) float64 {
 func (s *scene) state() *gaterun.Service {
 	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Plan: s.plan, Revisions: map[string]*lifecycle.Revision{}}
 	percent := map[string]int64{}
-	for i, one := range []side{baseline, canary} {
-		out.Revisions[names[one]] = &lifecycle.Revision{Name: names[one], UID: revisions[one], Generation: int64(i + 1)}
-		if percent[names[one]] = int64(s.percentOf(one)); s.sharded() {
-			out.Revisions[names[one]].Stateful = "pekko"
-		}
+	for _, one := range []side{baseline, canary} {
+		out.Revisions[names[one]], percent[names[one]] = s.revision(one), int64(s.percentOf(one))
 	}
 	out.Effective, out.Traffic = true, lifecycle.SplitOf(percent)
 	return out
