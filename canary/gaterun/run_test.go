@@ -216,9 +216,13 @@ func TestSuperseded(t *testing.T) {
 				s.Traffic = append(s.Traffic, lifecycle.Share{Revision: "cart-00003", Percent: 5})
 			})
 		}, gaterun.SplitChanged, "cart-00003"},
-		"Service made again":  {func(p *play) { p.Change(func(s *gaterun.Service) { s.UID = "another" }) }, gaterun.ServiceGone, "deleted and created again"},
-		"Revision made again": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions["cart-00002"].UID = "another" }) }, gaterun.RevisionGone, "no longer exists"},
-		"Service gone":        {func(p *play) { p.Key.Name = "other" }, gaterun.ServiceGone, "no longer exists"},
+		"Service made again": {func(p *play) { p.Change(func(s *gaterun.Service) { s.UID = "another" }) }, gaterun.ServiceGone, "deleted and created again"},
+		"Revision made again": {func(p *play) {
+			p.Change(func(s *gaterun.Service) {
+				s.Revisions["cart-00002"] = &lifecycle.Revision{Name: "cart-00002", UID: "another"}
+			})
+		}, gaterun.RevisionGone, "no longer exists"},
+		"Service gone": {func(p *play) { p.Key.Name = "other" }, gaterun.ServiceGone, "no longer exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

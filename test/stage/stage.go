@@ -57,27 +57,13 @@ func New(key types.NamespacedName, stateful bool, now func() time.Time) *Stage {
 		Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}},
 		entered: map[types.UID]map[mapping.Key]float64{},
 	}
-	runtime := ""
-	if stateful {
-		runtime = "pekko"
-	}
-	s.service = Service(
-		lifecycle.Revision{Name: key.Name + "-00001", UID: Baseline, Generation: 1, Stateful: runtime},
-		lifecycle.Revision{Name: key.Name + "-00002", UID: Canary, Generation: 2, Stateful: runtime},
-	)
-	s.service.UID = types.UID("uid-of-" + key.Name)
+	first, second, runtime := key.Name+"-00001", key.Name+"-00002", map[bool]string{true: "pekko"}[stateful]
+	s.service = &gaterun.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Route: lifecycle.Route{Effective: true}, Revisions: map[string]*lifecycle.Revision{
+		first:  {Name: first, UID: Baseline, Generation: 1, Stateful: runtime},
+		second: {Name: second, UID: Canary, Generation: 2, Stateful: runtime},
+	}}
 	s.Split(10)
 	s.Process()
-	return s
-}
-
-// Service returns a Service that has settled, with these Revisions. All of its traffic goes to the first one.
-func Service(revisions ...lifecycle.Revision) *gaterun.Service {
-	s := &gaterun.Service{Settled: true, Revisions: map[string]*lifecycle.Revision{}}
-	for _, r := range revisions {
-		s.Revisions[r.Name] = &r
-	}
-	s.Effective, s.Traffic = true, lifecycle.Split{{Revision: revisions[0].Name, Percent: 100}}
 	return s
 }
 
@@ -238,11 +224,7 @@ func (s *Stage) Change(change func(*gaterun.Service)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := *s.service
-	was.Traffic, was.Revisions = slices.Clone(was.Traffic), map[string]*lifecycle.Revision{}
-	for name, r := range s.service.Revisions {
-		of := *r
-		was.Revisions[name] = &of
-	}
+	was.Traffic, was.Revisions = slices.Clone(was.Traffic), maps.Clone(was.Revisions)
 	change(&was)
 	s.service = &was
 }

@@ -256,14 +256,8 @@ func (s *scene) facts() attribution.Facts {
 
 // revision is what the controller knows of a side's Revision.
 func (s *scene) revision(one side) *lifecycle.Revision {
-	out := &lifecycle.Revision{Name: names[one], UID: revisions[one], Generation: 1}
-	if one == canary {
-		out.Generation = 2
-	}
-	if s.sharded() {
-		out.Stateful = "pekko"
-	}
-	return out
+	runtime := map[bool]string{true: "pekko"}[s.sharded()]
+	return &lifecycle.Revision{Name: names[one], UID: revisions[one], Generation: int64(one) + 1, Stateful: runtime}
 }
 
 // percentOf is what the Route gives a side now.
