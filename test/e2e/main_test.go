@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 }
 
 func prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Minute) // a cold build of all images on a busy machine
 	defer cancel()
 	var err error
 	if suite.Kit, err = kit.New(ctx); err != nil {
