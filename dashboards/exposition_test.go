@@ -34,6 +34,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/cluster"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
@@ -264,7 +265,7 @@ func (r *replica) figures() []attribution.Figures {
 		Service: types.NamespacedName{Namespace: "shop", Name: "cart"}, Stateful: true,
 		Revisions: []attribution.RevisionFigures{
 			{
-				Revision: attribution.Revision{UID: "1", Name: "cart-1", Configuration: "cart", Required: ptr(.95)},
+				Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "1", Name: "cart-1"}, Configuration: "cart", Required: ptr(.95)},
 				Handled:  times(map[string]float64{"ok": 1280, "error": 0, "timeout": 0}), Share: ptr(.64),
 				EnteredAt: times(map[string]float64{"cart-1": 1216, "cart-2": 64}),
 				Durations: histogram(n, map[float64]float64{.005: 640, .01: 640}),
@@ -272,14 +273,14 @@ func (r *replica) figures() []attribution.Figures {
 				Restarts:  none, Members: ptr(2.), Shards: map[string]float64{"Cart": 64}, Unaccounted: ptr(0.), ScrapeAge: ptr(1500 * time.Millisecond),
 			},
 			{
-				Revision: attribution.Revision{UID: "2", Name: "cart-2", Configuration: "cart", Required: ptr(.05)},
+				Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "2", Name: "cart-2"}, Configuration: "cart", Required: ptr(.05)},
 				Handled:  times(map[string]float64{"ok": 660, "error": 40, "timeout": 20}), Share: ptr(.36),
 				Durations: histogram(n, map[float64]float64{.1: 648, .25: 72}),
 				// HTTP/2 requests have no outcome, and must not improve the ratio of others.
 				Entered:  times(map[string]float64{"2xx": 97, "3xx": 0, "4xx": 0, "5xx": 3, "unknown": 50}),
 				Restarts: none, Members: ptr(1.), Shards: map[string]float64{"Cart": 36}, Unaccounted: ptr(4.), ScrapeAge: ptr(time.Second),
 			},
-			{Revision: attribution.Revision{UID: "3", Name: "cart-3", Configuration: "cart"}, Restarts: none},
+			{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "3", Name: "cart-3"}, Configuration: "cart"}, Restarts: none},
 		},
 		NeverStarted: ptr(7.),
 		NoData: []attribution.NoData{

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Whatever one tenant writes into a Service, half of the journal's 512 KiB stays free for events.
@@ -17,18 +19,18 @@ func TestLargeServiceIsBounded(t *testing.T) {
 	at := time.Unix(0, 0)
 	wide := strings.Repeat("w", 300)
 	for generation := range int64(60) {
-		s := Snapshot{Generation: generation + 1, Ready: true, Revisions: map[string]Revision{}, Labels: map[string]string{}}
+		s := Snapshot{Generation: generation + 1, Ready: true, Revisions: map[string]*Revision{}, Labels: map[string]string{}}
 		for i := range 1000 {
 			s.Labels[fmt.Sprintf("%s%04d", wide, i)] = strings.Repeat("v", 63)
 		}
 		s.Labels = BoundLabels(s.Labels)
-		r := Revision{Name: fmt.Sprintf("cart-%05d", generation), UID: wide[:36], Generation: generation + 1, Ready: true, Template: wide[:24]}
+		r := Revision{Name: fmt.Sprintf("cart-%05d", generation), UID: types.UID(wide[:36]), Generation: generation + 1, Ready: true, Template: wide[:24]}
 		for i := range 400 {
 			r.Images = append(r.Images, Image{Container: fmt.Sprint(i), Image: wide, Digest: "r@sha256:" + wide[:64]})
 		}
 		r.Images = BoundImages(r.Images)
 		r.Annotations = map[string]string{"a": strings.Repeat("a", 2<<10), "b": strings.Repeat("b", 2<<10)}
-		s.Revisions[r.Name] = r
+		s.Revisions[r.Name] = &r
 		urls := []string{"https://cart.example.com"}
 		for i := range 4000 {
 			urls = append(urls, fmt.Sprintf("https://%s-%04d.example.com", wide[:60], i))
@@ -95,14 +97,14 @@ func TestManyRevisionsWithTrafficAreBounded(t *testing.T) {
 		for _, name := range []string{"x", "y"} {
 			annotations[name] = strings.Repeat(escaped, (2<<10)/JSONSize(escaped))
 		}
-		s := Snapshot{Ready: true, Revisions: map[string]Revision{}, Route: &Route{Effective: true}}
+		s := Snapshot{Ready: true, Revisions: map[string]*Revision{}, Route: &Route{Effective: true}}
 		for generation := range int64(100) {
-			r := Revision{Name: fmt.Sprintf("cart-%05d", generation), UID: strings.Repeat("u", 36), Generation: generation + 1, Ready: true, Template: fmt.Sprint(generation)}
+			r := Revision{Name: fmt.Sprintf("cart-%05d", generation), UID: types.UID(strings.Repeat("u", 36)), Generation: generation + 1, Ready: true, Template: fmt.Sprint(generation)}
 			for i := range 40 {
 				r.Images = append(r.Images, Image{Container: fmt.Sprint(i), Image: "r/" + strings.Repeat("i", 200), Digest: "r@sha256:" + strings.Repeat("d", 64)})
 			}
 			r.Images, r.Annotations = BoundImages(r.Images), annotations
-			s.Revisions[r.Name] = r
+			s.Revisions[r.Name] = &r
 			s.Route.Traffic = append(s.Route.Traffic, Share{Revision: r.Name, Percent: 1})
 		}
 		m = Next(DefaultRules, m, s, time.Unix(0, 0)).Memory

@@ -171,7 +171,7 @@ func (m *Memory) runtime() string {
 
 // redeclared reports whether a Revision that was Ready before without a declaration declares a
 // cluster now: an earlier release did not read it.
-func (m *Memory) redeclared(observed map[string]Revision) bool {
+func (m *Memory) redeclared(observed map[string]*Revision) bool {
 	for name, now := range observed {
 		if known := m.Revisions[name]; now.Stateful != "" && known.Ready && known.Stateful == "" && known.UID == now.UID {
 			return true
@@ -245,11 +245,11 @@ func (b *builder) join(c *ClusterMemory, v *Cluster, chosen func(ClusterPart) bo
 // while, and one without traffic may be woken through its tag.
 func (b *builder) joined(c *ClusterMemory, v *Cluster) {
 	moved := b.join(c, v, func(p ClusterPart) bool {
-		return !b.m.Revisions[p.Revision].Clustered || share(b.m.Traffic, p.Revision) > 0
+		return !b.m.Revisions[p.Revision].Clustered || b.m.Traffic.Percent(p.Revision) > 0
 	})
 	rest := slices.DeleteFunc(slices.Clone(c.Members), func(name string) bool {
 		empty := !slices.ContainsFunc(v.Parts, func(p ClusterPart) bool { return p.Revision == name })
-		return empty && share(b.m.Traffic, name) == 0
+		return empty && b.m.Traffic.Percent(name) == 0
 	})
 	if len(rest) < len(c.Members) {
 		c.Members, moved = rest, true

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 var start = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
@@ -72,15 +74,15 @@ func (s *story) last() Transition { return s.all[len(s.all)-1] }
 // rev returns a Ready Revision; its image follows from the template.
 func rev(name string, generation int64, template string) Revision {
 	return Revision{
-		Name: name, UID: "uid-" + name, Generation: generation, Template: template, Ready: true,
+		Name: name, UID: types.UID("uid-" + name), Generation: generation, Template: template, Ready: true,
 		Images: []Image{{Container: "app", Image: "registry/app:" + template, Digest: "registry/app@sha256:" + template}},
 	}
 }
 
-func revs(rs ...Revision) map[string]Revision {
-	out := map[string]Revision{}
+func revs(rs ...Revision) map[string]*Revision {
+	out := map[string]*Revision{}
 	for _, r := range rs {
-		out[r.Name] = r
+		out[r.Name] = &r
 	}
 	return out
 }
@@ -94,10 +96,10 @@ var (
 const url = "http://cart.shop.example.com"
 
 // routed returns a Ready Service with this split.
-func routed(known map[string]Revision, shares ...Share) Snapshot {
+func routed(known map[string]*Revision, shares ...Share) Snapshot {
 	return Snapshot{
 		Generation: 1, Ready: true, Revisions: known,
-		Route: &Route{Effective: true, Traffic: Split(shares), URLs: []string{url}},
+		Route: &Route{Effective: true, Traffic: NewSplit(shares), URLs: []string{url}},
 	}
 }
 

@@ -114,7 +114,8 @@ func (b *builder) missing(baseline bool) []string {
 	}
 	var out []string
 	for _, t := range r.Traffic {
-		if b.s.Revisions[t.Revision].Ready || b.m.Revisions[t.Revision].Ready || b.s.NoWait[t.Revision] {
+		now, exists := b.s.Revisions[t.Revision]
+		if exists && now.Ready || b.m.Revisions[t.Revision].Ready || b.s.NoWait[t.Revision] {
 			continue
 		}
 		out = append(out, t.Revision)
@@ -174,9 +175,9 @@ func (b *builder) milestone(t Transition) TransitionRef {
 }
 
 // markNewcomers records this transition for the Revisions that had no traffic before it.
-func (b *builder) markNewcomers(previous, split []Share, ref TransitionRef) {
+func (b *builder) markNewcomers(previous, split Split, ref TransitionRef) {
 	for _, s := range split {
-		if share(previous, s.Revision) == 0 {
+		if previous.Percent(s.Revision) == 0 {
 			b.markArrived(s.Revision, ref)
 		}
 	}

@@ -32,7 +32,7 @@ func TestSilence(t *testing.T) {
 	one := revs(r1)
 	for name, snap := range map[string]Snapshot{
 		"resync":      routed(one, to("cart-1", 100)),
-		"not ready":   {Generation: 1, Revisions: one, Route: &Route{Traffic: Split([]Share{to("cart-1", 100)}), URLs: []string{url}}},
+		"not ready":   {Generation: 1, Revisions: one, Route: &Route{Traffic: NewSplit([]Share{to("cart-1", 100)}), URLs: []string{url}}},
 		"status lags": {Generation: 2, Revisions: one},
 		"no route":    {Generation: 1, Ready: true, Revisions: one},
 		"metadata edit": func() Snapshot {
@@ -43,7 +43,7 @@ func TestSilence(t *testing.T) {
 		"label edit": func() Snapshot { s := routed(one, to("cart-1", 100)); s.Labels = map[string]string{"a": "b"}; return s }(),
 		"new generation, not effective": {
 			Generation: 2, Revisions: revs(r1, r2),
-			Route: &Route{Traffic: Split([]Share{to("cart-2", 100)}), URLs: []string{url}},
+			Route: &Route{Traffic: NewSplit([]Share{to("cart-2", 100)}), URLs: []string{url}},
 		},
 		"two targets, one revision": routed(one, to("cart-1", 60), to("cart-1", 40)),
 		"tag without a share":       routed(one, to("cart-1", 100), to("cart-2", 0)),

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // maxRevisions bounds the Revisions in a memory. By default, Serving keeps 20 inactive ones per
@@ -49,7 +51,7 @@ type Memory struct {
 	// Primary is the Revision that last had all effective traffic.
 	Primary string `json:"primary,omitempty"`
 	// Traffic is the effective split, largest share first.
-	Traffic []Share `json:"traffic,omitempty"`
+	Traffic Split `json:"traffic,omitempty"`
 	// URLs is the last published set.
 	URLs []string `json:"urls,omitempty"`
 	// Revisions holds the known Revisions, by name.
@@ -83,7 +85,7 @@ type Memory struct {
 
 // Check rejects a memory that no fold can have produced, such as one edited by hand.
 func (m Memory) Check() error {
-	for name, split := range map[string][]Share{"traffic": m.Traffic, "held.previous": m.Held.previous()} {
+	for name, split := range map[string]Split{"traffic": m.Traffic, "held.previous": m.Held.previous()} {
 		for i, s := range split {
 			if s.Revision == "" {
 				return fmt.Errorf("%s[%d] names no Revision", name, i)
@@ -128,7 +130,7 @@ type KnownRevision struct {
 	Rank int64 `json:"rank,omitempty"`
 	// Before lists the UIDs of deleted Revisions with this name. Snapshots that show them are
 	// stale.
-	Before []string `json:"before,omitempty"`
+	Before []types.UID `json:"before,omitempty"`
 	// Replaced is the Revision that had this name and all effective traffic. It was deleted, and this one
 	// has not had traffic yet.
 	Replaced *KnownRevision `json:"replaced,omitempty"`
@@ -184,9 +186,9 @@ type Former struct {
 	Rank int64  `json:"rank,omitempty"`
 	Name string `json:"name"`
 	// UID identifies it. A Revision of the same name may be another one.
-	UID      string   `json:"uid,omitempty"`
-	Template string   `json:"template"`
-	Digests  []string `json:"digests,omitempty"`
+	UID      types.UID `json:"uid,omitempty"`
+	Template string    `json:"template"`
+	Digests  []string  `json:"digests,omitempty"`
 }
 
 // TransitionRef refers to a transition that later ones link to.
@@ -206,12 +208,12 @@ func (m *TransitionRef) link(kind string) []Link {
 // Held counts the steps merged since the last announced step of a gradual rollout.
 type Held struct {
 	// Previous is the last announced split.
-	Previous []Share `json:"previous,omitempty"`
+	Previous Split `json:"previous,omitempty"`
 	// Steps counts the held steps.
 	Steps int64 `json:"steps"`
 }
 
-func (h *Held) previous() []Share {
+func (h *Held) previous() Split {
 	if h == nil {
 		return nil
 	}
@@ -257,9 +259,10 @@ func (m *Memory) revision(name string) *Revision {
 }
 
 // mergeRevisions merges the Revisions of a snapshot and returns those that became Ready, by generation.
-func (m *Memory) mergeRevisions(observed map[string]Revision) []string {
+func (m *Memory) mergeRevisions(observed map[string]*Revision) []string {
 	var ready []string
-	for name, now := range observed {
+	for name, r := range observed {
+		now := *r
 		known, had := m.Revisions[name]
 		if had && known.UID != now.UID && now.UID != "" {
 			// A user-chosen name, reused after the Revision was deleted.
@@ -331,7 +334,7 @@ func (m *Memory) pruneRevisions() {
 		if !tooMany() {
 			return
 		}
-		if name == m.Primary || share(m.Traffic, name) > 0 {
+		if name == m.Primary || m.Traffic.Percent(name) > 0 {
 			continue
 		}
 		size -= m.Revisions[name].size()
@@ -427,13 +430,4 @@ func newer(a, b *Revision) *Revision {
 		return b
 	}
 	return a
-}
-
-func share(split []Share, revision string) int64 {
-	for _, s := range split {
-		if s.Revision == revision {
-			return s.Percent
-		}
-	}
-	return 0
 }

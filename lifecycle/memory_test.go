@@ -53,7 +53,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	known := revs(r1)
 	for g := int64(2); g < 200; g++ {
 		r := rev("cart-"+string(rune('0'+g%10))+time.Duration(g).String(), g, time.Duration(g).String())
-		known[r.Name] = r
+		known[r.Name] = &r
 		s.see(routed(known, to(r.Name, 100)), RevisionReady, Upgraded)
 	}
 	raw, err := json.Marshal(s.m)

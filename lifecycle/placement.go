@@ -21,8 +21,8 @@ type Placement struct {
 	// Moves counts the shards that moved from one living member to another since the plan is for
 	// this split, as far as the poller observed them.
 	Moves int `json:"moves"`
-	// Split is the traffic split that the plan is for, as Split returns it.
-	Split []Share `json:"split,omitempty"`
+	// Split is the traffic split that the plan is for.
+	Split Split `json:"split,omitempty"`
 	// Coordinator is the Revision of the member that assigns the shards, if that Revision does not
 	// declare PlacementEnforce. Empty if it does, or if the member is not known.
 	Coordinator string `json:"coordinator,omitempty"`
@@ -32,7 +32,7 @@ type Placement struct {
 type PlacementMemory struct {
 	// Split is the last split whose placement was announced, or that was in place from the start. It is empty
 	// once another split was announced.
-	Split []Share `json:"split,omitempty"`
+	Split Split `json:"split,omitempty"`
 	// Coordinator is that of the Placement.
 	Coordinator string `json:"coordinator,omitempty"`
 }
@@ -79,7 +79,7 @@ func (b *builder) displace(t Transition) {
 }
 
 // allHaveMembers reports whether every Revision of a split has members.
-func allHaveMembers(v *Cluster, split []Share) bool {
+func allHaveMembers(v *Cluster, split Split) bool {
 	return !slices.ContainsFunc(split, func(s Share) bool {
 		return !slices.ContainsFunc(v.Parts, func(p ClusterPart) bool { return p.Revision == s.Revision && p.Members > 0 })
 	})

@@ -2,10 +2,7 @@
 
 package lifecycle
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // The objects that make up a snapshot, as keys of Versions.
 const (
@@ -56,8 +53,8 @@ type Snapshot struct {
 	Cluster *Cluster
 	// Verdicts holds recent verdicts of gates, oldest first.
 	Verdicts []Verdict
-	// Revisions holds the known Revisions, by name.
-	Revisions map[string]Revision
+	// Revisions holds the known Revisions, by name. Caches share them: nothing in them may be changed.
+	Revisions map[string]*Revision
 	// NoWait names Revisions not to wait for, because the API server was asked for them directly.
 	NoWait map[string]bool
 }
@@ -73,41 +70,13 @@ type Route struct {
 	// Trouble holds what the Route's own conditions say: its ingress of Outage, the assignment of traffic of
 	// FailedRollout. It is nil if it has no such conditions.
 	Trouble map[Incident]*Trouble
-	// Traffic is the split in the status, as Split returns it.
-	Traffic []Share
+	// Traffic is the split in the status.
+	Traffic Split
 	// URLs lists the URLs of the Route and its tags that are reachable from outside the cluster.
 	// The Service's own comes first, the others are sorted.
 	URLs []string
 	// Uncertified are those that wait for a certificate.
 	Uncertified []string
-}
-
-// Split sums traffic targets by Revision, largest share first, then by name. It drops targets
-// without a share (tags only) or without a Revision.
-func Split(targets []Share) []Share {
-	var out []Share
-	for _, t := range targets {
-		if t.Percent <= 0 || t.Revision == "" {
-			continue
-		}
-		if i := slices.IndexFunc(out, func(s Share) bool { return s.Revision == t.Revision }); i >= 0 {
-			out[i].Percent += t.Percent
-			continue
-		}
-		out = append(out, t)
-	}
-	slices.SortFunc(out, func(a, b Share) int {
-		switch {
-		case a.Percent != b.Percent:
-			return int(b.Percent - a.Percent)
-		case a.Revision < b.Revision:
-			return -1
-		case a.Revision > b.Revision:
-			return 1
-		}
-		return 0
-	})
-	return out
 }
 
 // Rules are the settings that a platform team controls.

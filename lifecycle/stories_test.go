@@ -10,7 +10,7 @@ import (
 )
 
 // rolling returns a Service in the middle of a gradual rollout.
-func rolling(known map[string]Revision, shares ...Share) Snapshot {
+func rolling(known map[string]*Revision, shares ...Share) Snapshot {
 	x := routed(known, shares...)
 	x.Ready, x.Route.Rollout = false, true
 	return x
@@ -41,7 +41,7 @@ func TestRevertedHeldStepIsNotAnnounced(t *testing.T) {
 	s = begin() // of the withdrawn canaries, one was announced
 	s.see(rolling(all, to("cart-1", 85), to("cart-2", 5), to("cart-3", 10)))
 	s.see(routed(all, to("cart-1", 100)), RolledBack)
-	if b := s.last(); b.Previous.Name != "cart-2" || share(b.PreviousTraffic, "cart-2") != 10 {
+	if b := s.last(); b.Previous.Name != "cart-2" || b.PreviousTraffic.Percent("cart-2") != 10 {
 		t.Errorf("RolledBack has %+v of %+v", b.Previous, b.PreviousTraffic)
 	}
 }
@@ -53,7 +53,7 @@ func TestHeldStepIsAnnouncedBeforeRemoval(t *testing.T) {
 	s.see(rolling(all, to("cart-1", 90), to("cart-2", 10)), RevisionReady, TrafficShifted)
 	s.see(rolling(all, to("cart-1", 80), to("cart-2", 20)))
 	got := s.see(Snapshot{Gone: true}, TrafficShifted, Removed)
-	if share(got[0].Traffic, "cart-2") != 20 {
+	if got[0].Traffic.Percent("cart-2") != 20 {
 		t.Errorf("TrafficShifted has %+v", got[0].Traffic)
 	}
 }
@@ -77,7 +77,7 @@ func TestTrafficEventsAreContiguous(t *testing.T) {
 					if last != nil && !slices.Equal(tr.PreviousTraffic, last) {
 						t.Fatalf("seed %d: %s starts with %v, but %v was announced", seed, tr.Type, tr.PreviousTraffic, last)
 					}
-					if tr.Reason == ReasonWithdrawn && share(tr.PreviousTraffic, tr.Previous.Name) == 0 {
+					if tr.Reason == ReasonWithdrawn && tr.PreviousTraffic.Percent(tr.Previous.Name) == 0 {
 						t.Fatalf("seed %d: withdrawn %s had no traffic in %v", seed, tr.Previous.Name, tr.PreviousTraffic)
 					}
 					last = tr.Traffic
@@ -97,11 +97,11 @@ func fold(m *Memory, x Snapshot, at time.Time) []Transition {
 }
 
 // randomSplit draws from few splits, so that they recur.
-func randomSplit(rng *rand.Rand, known map[string]Revision) Snapshot {
+func randomSplit(rng *rand.Rand, known map[string]*Revision) Snapshot {
 	name := func() string { return []string{"cart-1", "cart-2", "cart-3", "cart-4"}[rng.IntN(4)] }
 	percent := []int64{100, 90, 80, 50}[rng.IntN(4)]
 	shares := []Share{to(name(), percent), to(name(), 100-percent)}
-	if split := Split(shares); len(split) > 1 && rng.IntN(2) == 0 {
+	if split := NewSplit(shares); len(split) > 1 && rng.IntN(2) == 0 {
 		return rolling(known, shares...)
 	}
 	return routed(known, shares...)

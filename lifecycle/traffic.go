@@ -8,7 +8,7 @@ import "slices"
 func (b *builder) traffic() {
 	r := b.s.Route
 	if r != nil && r.Effective && len(r.Traffic) > 0 &&
-		(!slices.Equal(r.Traffic, b.m.Traffic) || b.primaryRemade(full(r.Traffic))) {
+		(!slices.Equal(r.Traffic, b.m.Traffic) || b.primaryRemade(r.Traffic.whole())) {
 		b.applySplit(r)
 	}
 	b.flushHeldWhenDue()
@@ -40,14 +40,14 @@ func (b *builder) adoptRemade(old KnownRevision) (differs bool) {
 func (b *builder) applySplit(r *Route) {
 	b.flushPending(b.clusterDetails(false))
 	before, old, remade := b.m.Traffic, b.m.primary(), false
-	if b.m.Held != nil && !r.Rollout && full(r.Traffic) == "" {
+	if b.m.Held != nil && !r.Rollout && r.Traffic.whole() == "" {
 		// A user changed the split while steps of the rollout were held. Its last step is announced
 		// first.
 		b.flushHeld()
 		before = b.m.Traffic
 	}
 	b.setTraffic(r.Traffic)
-	if full(r.Traffic) != "" {
+	if r.Traffic.whole() != "" {
 		remade = b.adoptRemade(old)
 	}
 	if !b.m.Deployed || old.Name == "" {
@@ -71,9 +71,9 @@ func (b *builder) applySplit(r *Route) {
 
 // setTraffic adopts a split. During a split, the last primary stays; if there never was one, the
 // largest share counts.
-func (b *builder) setTraffic(split []Share) {
+func (b *builder) setTraffic(split Split) {
 	b.m.Traffic = split
-	switch whole := full(split); {
+	switch whole := split.whole(); {
 	case whole != "":
 		b.m.Primary = whole
 	case b.m.Primary == "" && len(split) > 0:
@@ -81,16 +81,9 @@ func (b *builder) setTraffic(split []Share) {
 	}
 }
 
-func full(split []Share) string {
-	if len(split) == 1 {
-		return split[0].Revision
-	}
-	return ""
-}
-
 // primaryMoved decides between forward and back. Only the generation orders Revisions; an unknown
 // Revision counts as newer. A new Revision that equals an earlier primary takes that one's rank.
-func (b *builder) primaryMoved(was KnownRevision, before []Share) {
+func (b *builder) primaryMoved(was KnownRevision, before Split) {
 	now, old := b.m.revision(b.m.Primary), &was.Revision
 	t := Transition{Type: Upgraded, Revision: now, Previous: old}
 	former := b.m.findFormer(now)
@@ -146,7 +139,7 @@ func (b *builder) reverted(old, now *Revision) *Revision {
 }
 
 // rollBack announces a rollback. It belongs to the rollout that it undoes, except if a new Revision brings it.
-func (b *builder) rollBack(t Transition, undone KnownRevision, before []Share) {
+func (b *builder) rollBack(t Transition, undone KnownRevision, before Split) {
 	if !t.Reapplies() {
 		t.Chain = undone.Chain
 	}
@@ -156,7 +149,7 @@ func (b *builder) rollBack(t Transition, undone KnownRevision, before []Share) {
 }
 
 // lastAnnounced returns the last announced split, which is older than the one before if steps are held.
-func (b *builder) lastAnnounced(before []Share) []Share {
+func (b *builder) lastAnnounced(before Split) Split {
 	if b.m.Held != nil {
 		return b.m.Held.Previous
 	}
@@ -165,7 +158,7 @@ func (b *builder) lastAnnounced(before []Share) []Share {
 
 // backToAnnounced reports whether the split is the last announced one again. The held steps in between then
 // came to nothing.
-func (b *builder) backToAnnounced(before []Share) bool {
+func (b *builder) backToAnnounced(before Split) bool {
 	if !slices.Equal(b.lastAnnounced(before), b.m.Traffic) {
 		return false
 	}
@@ -174,11 +167,11 @@ func (b *builder) backToAnnounced(before []Share) bool {
 }
 
 // withdrawn returns the newest Revision that is newer than the primary and lost all its traffic.
-func (b *builder) withdrawn(before []Share) *Revision {
+func (b *builder) withdrawn(before Split) *Revision {
 	primary := b.m.revision(b.m.Primary)
 	var out *Revision
 	for _, s := range before {
-		if r := b.m.revision(s.Revision); share(b.m.Traffic, r.Name) == 0 && r.Generation > primary.Generation {
+		if r := b.m.revision(s.Revision); b.m.Traffic.Percent(r.Name) == 0 && r.Generation > primary.Generation {
 			out = newer(out, r)
 		}
 	}
@@ -188,14 +181,14 @@ func (b *builder) withdrawn(before []Share) *Revision {
 // replaced reports whether a Revision newer than the one that lost its traffic gained some: then
 // nothing was withdrawn. Each commit under "@latest=10" does this, as does a gradual rollout, where
 // the newest Revision grows at the cost of the previous one.
-func (b *builder) replaced(before []Share, gone *Revision) bool {
+func (b *builder) replaced(before Split, gone *Revision) bool {
 	return slices.ContainsFunc(b.m.Traffic, func(s Share) bool {
-		return s.Percent > share(before, s.Revision) && b.m.revision(s.Revision).Generation > gone.Generation
+		return s.Percent > before.Percent(s.Revision) && b.m.revision(s.Revision).Generation > gone.Generation
 	})
 }
 
 // shifted announces a split, immediately if a user made it.
-func (b *builder) shifted(rollout bool, before []Share) {
+func (b *builder) shifted(rollout bool, before Split) {
 	if rollout {
 		if b.now.Before(b.shiftDue()) {
 			if b.m.Held == nil {
@@ -211,7 +204,7 @@ func (b *builder) shifted(rollout bool, before []Share) {
 }
 
 // shift emits TrafficShifted for the current split.
-func (b *builder) shift(before []Share) {
+func (b *builder) shift(before Split) {
 	previous, merged := b.takeHeld(before)
 	reason := ""
 	if gone := b.withdrawn(previous); gone != nil && b.replaced(previous, gone) {
@@ -235,7 +228,7 @@ func (b *builder) newest() *Revision {
 
 // takeHeld clears the held steps. It returns the last announced split and how many further steps the
 // transition stands for.
-func (b *builder) takeHeld(before []Share) ([]Share, int64) {
+func (b *builder) takeHeld(before Split) (Split, int64) {
 	held := b.m.Held
 	b.m.Held = nil
 	if held == nil {

@@ -3,13 +3,15 @@
 // Package lifecycle decides which transitions a watched subject went through.
 //
 // It is pure: a decision depends only on the memory of the subject, one snapshot of it and the
-// given time. It knows no Kubernetes types, reads no clock and does no I/O, so every decision can
+// given time. It knows no Kubernetes objects, reads no clock and does no I/O, so every decision can
 // be replayed from the ledger and tested as a table. Folding the same snapshots over the same
 // memory always gives the same transitions, with the same sequence numbers.
 package lifecycle
 
 import (
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Type names a transition. Its value is stable: the ledger stores it.
@@ -110,8 +112,8 @@ type Image struct {
 // Revision is the state kept of a Revision. The object vanishes with its Service, so everything
 // that an event needs of it is kept here.
 type Revision struct {
-	Name string `json:"name"`
-	UID  string `json:"uid,omitempty"`
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid,omitempty"`
 	// Generation is the Configuration's generation that made it (label
 	// serving.knative.dev/configurationGeneration). It alone orders Revisions: users may choose
 	// names.
@@ -132,13 +134,6 @@ type Revision struct {
 	Stateful string `json:"stateful,omitempty"`
 	// Misdeclared says what is wrong with its declaration. It then counts as declaring none.
 	Misdeclared string `json:"misdeclared,omitempty"`
-}
-
-// Share is the traffic share of one Revision.
-type Share struct {
-	Revision string `json:"revision"`
-	// Percent is 1 to 100, summed over all targets that name the Revision.
-	Percent int64 `json:"percent"`
 }
 
 // Link points from a transition to an earlier one of the same subject.
@@ -179,9 +174,9 @@ type Transition struct {
 	// TrafficShifted the unchanged primary.
 	Previous *Revision `json:"previous,omitempty"`
 	// Traffic is the effective split after the transition, largest first.
-	Traffic []Share `json:"traffic,omitempty"`
+	Traffic Split `json:"traffic,omitempty"`
 	// PreviousTraffic is the effective split before the transition.
-	PreviousTraffic []Share `json:"previousTraffic,omitempty"`
+	PreviousTraffic Split `json:"previousTraffic,omitempty"`
 	// URLs lists the URLs reachable from outside the cluster; the first is the Service's own.
 	URLs []string `json:"urls,omitempty"`
 	// Annotations are the Service's own provenance annotations.

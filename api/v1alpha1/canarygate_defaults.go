@@ -69,7 +69,7 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	}
 }
 
-// failOn is the default: a rollout stops setDefault the canary is proven good.
+// failOn is the default: a rollout stops unless the canary is proven good.
 var failOn = []verdict.Verdict{verdict.Fail, verdict.Error, verdict.Inconclusive}
 
 func (m *GateMetric) setDefaults() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
@@ -110,10 +111,9 @@ func handled(ok, failed float64) map[mapping.Key]float64 {
 func sharded() Facts {
 	return Facts{
 		Revisions: []Revision{
-			{UID: "r1", Name: "cart-1", Configuration: "cart", Required: ratio(.95), Stateful: true, ClusterMembers: ratio(1)},
+			{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Stateful: "pekko"}, Configuration: "cart", Required: ratio(.95), ClusterMembers: ratio(1)},
 			{
-				UID: "r2", Name: "cart-2", Configuration: "cart", Required: ratio(.05), Stateful: true, Timeout: time.Minute,
-				ClusterMembers: ratio(0), ClusterShards: ratio(34),
+				Revision: &lifecycle.Revision{UID: "r2", Name: "cart-2", Stateful: "pekko"}, Configuration: "cart", Required: ratio(.05), Timeout: time.Minute, ClusterMembers: ratio(0), ClusterShards: ratio(34),
 			},
 		},
 		Pods: []Pod{

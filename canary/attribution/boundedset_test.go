@@ -12,6 +12,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // heap returns the live heap, in MiB.
@@ -28,7 +29,7 @@ func heap() float64 {
 func TestAThousandReadings(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	const each = 300
 	b := newBench(true, Facts{
-		Revisions: []Revision{{UID: "r1", Name: "cart-1", Required: ratio(1), Stateful: true}},
+		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Stateful: "pekko"}, Required: ratio(1)}},
 		Pods:      []Pod{{UID: "p1", Revision: "r1", Ready: true}},
 	})
 	reader := mapping.NewReader(mapping.Neutral())
@@ -99,7 +100,7 @@ func TestNamesOfRevisions(t *testing.T) {
 	for n := range 3 * maxNames {
 		name := fmt.Sprintf("cart-%05d", n)
 		uid := types.UID(fmt.Sprint("r", n))
-		b.facts.Revisions = append(b.facts.Revisions, Revision{UID: uid, Name: name, Configuration: "cart", Stateful: true})
+		b.facts.Revisions = append(b.facts.Revisions, Revision{Revision: &lifecycle.Revision{UID: uid, Name: name, Stateful: "pekko"}, Configuration: "cart"})
 		b.facts.Pods = []Pod{{UID: "pod-" + uid, Revision: uid, Ready: true}}
 		b.pass(time.Second)
 		b.Read(cart, nil)
@@ -147,7 +148,7 @@ func TestShardsThatAreGone(t *testing.T) {
 			b.facts.Revisions[i].Required = ratio(0)
 		}
 		b.facts.Revisions = append(b.facts.Revisions,
-			Revision{UID: uid, Name: string(uid), Stateful: true, Required: ratio(1)})
+			Revision{Revision: &lifecycle.Revision{UID: uid, Name: string(uid), Stateful: "pekko"}, Required: ratio(1)})
 		b.facts.Pods = []Pod{{UID: "pod-" + uid, Revision: uid, Ready: true}}
 		b.pass(time.Second)
 		b.Read(cart, nil)

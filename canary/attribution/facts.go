@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Facts describe a Service, without the counts of its pods.
@@ -26,21 +28,17 @@ type Facts struct {
 	OneCall bool
 }
 
-// Revision is an existing Revision.
+// Revision is an existing Revision. A stateful one handles requests that entered elsewhere; another one handles what
+// enters there. Of one that declares a cluster wrongly, it is unknown where its requests are handled.
 type Revision struct {
-	UID                 types.UID
-	Name, Configuration string
+	// The caches share it: nothing in it may be changed.
+	*lifecycle.Revision
+	Configuration string
 	// Required is its share of the requests, from 0 to 1, in the Route's current split; nil if no split
 	// is in effect.
 	Required *float64
 	// Timeout is the request timeout; 0 means Serving's default.
 	Timeout time.Duration
-	// Stateful means that its pods handle requests that entered elsewhere. Otherwise a pod handles what
-	// enters there.
-	Stateful bool
-	// Misdeclared means that it declares Stateful with annotations that cannot be parsed. Where its
-	// requests are handled is then unknown; it is not where they entered.
-	Misdeclared bool
 	// ClusterMembers is the number of its pods in the stateful cluster. ClusterShards is the number of
 	// shards these hold, over all entity types. Nil is unknown.
 	ClusterMembers, ClusterShards *float64

@@ -76,7 +76,7 @@ func (c *serviceCounts) figures(key types.NamespacedName, now time.Time) Figures
 		if t == nil {
 			continue
 		}
-		f.Stateful = f.Stateful || r.Stateful
+		f.Stateful = f.Stateful || r.Stateful != ""
 		v := revisionView{Revision: r, tally: t, pods: byRevision[r.UID], counted: c.counted, now: now}
 		out := v.figures()
 		f.Revisions = append(f.Revisions, out)
@@ -147,7 +147,7 @@ func (c *serviceCounts) handled() map[types.UID]float64 {
 	out := map[types.UID]float64{}
 	for _, r := range c.facts.Revisions {
 		if t := c.tallies[r.UID]; t != nil {
-			out[r.UID] = sum(t.Handled(r.Stateful))
+			out[r.UID] = sum(t.Handled(r.Stateful != ""))
 		}
 	}
 	return out

@@ -17,13 +17,14 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // An ordinary Service handles requests where they enter.
 func TestOrdinaryService(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{
-		Revisions: []Revision{{UID: "r1", Name: "cart-1", Configuration: "cart", Required: ratio(1)}},
+		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1"}, Configuration: "cart", Required: ratio(1)}},
 		Pods:      []Pod{{UID: "p1", Revision: "r1", Ready: true}},
 	})
 	for range 2 {
@@ -56,7 +57,7 @@ func TestOrdinaryService(t *testing.T) {
 func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{
-		Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
+		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1"}}},
 		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
 	})
 	b.read("p1", true, map[mapping.Key]float64{
@@ -78,7 +79,7 @@ func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{
-		Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}},
+		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Misdeclared: "pekka"}}},
 		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
 	})
 	for _, n := range []float64{1, 2} {
@@ -100,7 +101,7 @@ func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 func TestEntryMetricsUnavailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{
-		Revisions: []Revision{{UID: "r1", Name: "cart-1"}},
+		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1"}}},
 		Pods:      []Pod{{UID: "p1", Revision: "r1", Ready: true}},
 	})
 	b.pass(15 * time.Second)

@@ -70,7 +70,7 @@ func (c *serviceCounts) spread(now time.Time) {
 	c.pastAt = now
 	stateful := map[types.UID]bool{}
 	for _, r := range c.facts.Revisions {
-		stateful[r.UID] = r.Stateful
+		stateful[r.UID] = r.Stateful != ""
 	}
 	did := map[types.UID]map[*pod]Tally{}
 	for _, p := range c.pods {

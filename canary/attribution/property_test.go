@@ -13,6 +13,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // world is a Service whose truth is known: its pods handle requests, die, restart and lie.
@@ -48,8 +49,8 @@ func newWorld(seed uint64) *world {
 
 func (w *world) facts() Facts {
 	f := Facts{Revisions: []Revision{
-		{UID: "r1", Name: "cart-1", Stateful: true},
-		{UID: "r2", Name: "cart-2", Stateful: true},
+		{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Stateful: "pekko"}},
+		{Revision: &lifecycle.Revision{UID: "r2", Name: "cart-2", Stateful: "pekko"}},
 	}}
 	for uid, p := range w.pods {
 		f.Pods = append(f.Pods, Pod{

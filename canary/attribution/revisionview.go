@@ -41,12 +41,12 @@ func (v *revisionView) figures() RevisionFigures {
 	}
 	out.Entered = v.entered()
 	switch {
-	case v.Misdeclared:
+	case v.Misdeclared != "":
 		v.lacks("handled_requests_total", Misdeclared)
 		v.lacks("handled_request_duration_seconds", Misdeclared)
-	case !v.Stateful && out.Entered == nil:
+	case v.Stateful == "" && out.Entered == nil:
 		v.lacks("handled_requests_total", v.noEntry())
-	case v.Stateful && !v.counted:
+	case v.Stateful != "" && !v.counted:
 		why := NotRead
 		if slices.ContainsFunc(v.pods, func(p *pod) bool { return !p.appAt.IsZero() }) {
 			why = NothingCounted
@@ -57,7 +57,7 @@ func (v *revisionView) figures() RevisionFigures {
 		out.Durations = v.durations()
 		out.Bounds = v.bounds
 	}
-	if v.Stateful {
+	if v.Stateful != "" {
 		out.EnteredAt = maps.Clone(v.tally.EnteredAt)
 		out.Unaccounted, out.Open = v.unaccounted(), v.open()
 		out.Members, out.Shards = v.ClusterMembers, v.shards()
@@ -76,7 +76,7 @@ func (v *revisionView) unanswering() int {
 	n := 0
 	for _, p := range v.pods {
 		missed, serves := p.appMissed, p.facts.Ready || p.app.read && p.facts.Running
-		if !v.Stateful {
+		if v.Stateful == "" {
 			missed, serves = p.entryMissed, p.facts.Ready
 		}
 		if serves && missed >= missedForGood {
@@ -120,7 +120,7 @@ func (v *revisionView) noEntry() Reason {
 // outcomes returns the handled requests by outcome. An application that never exports an outcome does
 // not have zero errors.
 func (v *revisionView) outcomes() map[string]float64 {
-	by := v.tally.Handled(v.Stateful)
+	by := v.tally.Handled(v.Stateful != "")
 	unknown := by[mapping.Unknown]
 	told, known := v.tellsOutcomes()
 	known = known || by[mapping.OK]+by[mapping.Error]+by[mapping.Timeout] > 0
@@ -146,7 +146,7 @@ func (v *revisionView) outcomes() map[string]float64 {
 // tellsOutcomes reports whether existing pods export finished requests, and whether any of them exports
 // outcomes, even with a count of zero.
 func (v *revisionView) tellsOutcomes() (told, known bool) {
-	if !v.Stateful {
+	if v.Stateful == "" {
 		return false, false // the status codes at entry already carry the outcome
 	}
 	for _, p := range v.pods {
@@ -178,9 +178,9 @@ const mostHints = 3
 
 func (v *revisionView) durations() *Histogram {
 	const figure = "handled_request_duration_seconds"
-	buckets, total := v.tally.Durations(v.Stateful)
+	buckets, total := v.tally.Durations(v.Stateful != "")
 	if len(buckets) == 0 {
-		if sum(v.tally.Handled(v.Stateful)) > 0 {
+		if sum(v.tally.Handled(v.Stateful != "")) > 0 {
 			v.lacks(figure, DurationsUnknown)
 			return nil
 		}
@@ -293,7 +293,7 @@ func (v *revisionView) age() *time.Duration {
 			continue
 		}
 		last := p.appAt
-		if !v.Stateful {
+		if v.Stateful == "" {
 			last = p.entryAt
 		}
 		if last.IsZero() {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // podless returns the facts of a Service that is scaled to zero.
@@ -112,9 +114,9 @@ func TestSharesNeedNoPointsAtRest(t *testing.T) {
 // What a scrape of this process's own metrics costs with Services that sleep.
 func BenchmarkFiguresOfSleepers(b *testing.B) {
 	f := podless()
-	f.Revisions = append(f.Revisions, Revision{UID: "r0", Name: "cart-0", Configuration: "cart", Required: ratio(0)})
+	f.Revisions = append(f.Revisions, Revision{Revision: &lifecycle.Revision{UID: "r0", Name: "cart-0"}, Configuration: "cart", Required: ratio(0)})
 	for i := range f.Revisions {
-		f.Revisions[i].Stateful = false
+		f.Revisions[i].Stateful = ""
 	}
 	c := NewCounts(func(types.NamespacedName) Facts { return f }, func() time.Time { return time.Unix(1e9, 0) })
 	for i := range 1000 {

@@ -39,7 +39,7 @@ type Progress struct {
 	// inherited is when this process first observed a cluster that had a plan already; zero if it had none.
 	inherited time.Time
 	// split is the one that the plan is for, and earlier the moves for other ones.
-	split   []lifecycle.Share
+	split   lifecycle.Split
 	earlier int
 }
 
@@ -103,12 +103,12 @@ func (p *Progress) moves() int {
 	return n
 }
 
-func splitOf(plan v1alpha1.ShardPlacementStatus) []lifecycle.Share {
+func splitOf(plan v1alpha1.ShardPlacementStatus) lifecycle.Split {
 	var out []lifecycle.Share
 	for _, r := range plan.Revisions {
 		out = append(out, lifecycle.Share{Revision: r.Name, Percent: int64(r.Percent)})
 	}
-	return lifecycle.Split(out)
+	return lifecycle.NewSplit(out)
 }
 
 // coordinator returns the Revision of the oldest member if it does not declare that plans are followed.

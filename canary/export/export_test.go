@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 type fixed struct {
@@ -34,16 +35,16 @@ func sample() fixed {
 			Service: types.NamespacedName{Namespace: "shop", Name: "cart"}, Stateful: true,
 			Revisions: []attribution.RevisionFigures{
 				{
-					Revision: attribution.Revision{UID: "2", Name: "cart-2", Configuration: "cart", Required: ptr(.05)},
+					Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "2", Name: "cart-2"}, Configuration: "cart", Required: ptr(.05)},
 					Handled:  map[string]float64{"ok": 41, "error": 2, "timeout": 0}, Entered: map[string]float64{"2xx": 3},
 					EnteredAt: map[string]float64{"cart-1": 40, "other": 3},
 					Durations: &attribution.Histogram{Count: 43, Sum: 1.5, Buckets: map[float64]uint64{.5: 40, 1: 43}},
 					Share:     ptr(.36), Unaccounted: ptr(1.), Restarts: map[string]float64{"oom_killed": 1},
 					Members: ptr(1.), Shards: map[string]float64{"Cart": 34}, ScrapeAge: ptr(1500 * time.Millisecond),
 				},
-				{Revision: attribution.Revision{UID: "3", Name: "cart-3", Configuration: "cart"}},
+				{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "3", Name: "cart-3"}, Configuration: "cart"}},
 				// The same name again, while its predecessor is being deleted.
-				{Revision: attribution.Revision{UID: "3'", Name: "cart-3", Configuration: "cart", Required: ptr(1.)}},
+				{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "3'", Name: "cart-3"}, Configuration: "cart", Required: ptr(1.)}},
 			},
 			NeverStarted: ptr(4.),
 			NoData: []attribution.NoData{
@@ -192,8 +193,7 @@ func BenchmarkScrapeOfSleepers(b *testing.B) {
 			uid := types.UID(fmt.Sprintf("%d-%d", i, r))
 			f.Revisions = append(f.Revisions, attribution.RevisionFigures{
 				Revision: attribution.Revision{
-					UID: uid, Name: fmt.Sprintf("cart-%d-%d", i, r), Configuration: f.Service.Name,
-					Required: ptr(.5),
+					Revision: &lifecycle.Revision{UID: uid, Name: fmt.Sprintf("cart-%d-%d", i, r)}, Configuration: f.Service.Name, Required: ptr(.5),
 				},
 				Restarts: map[string]float64{"oom_killed": 0, "restarted": 0, "pod_failed": 0},
 			})

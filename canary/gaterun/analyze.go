@@ -35,8 +35,8 @@ func (r *Run) gather(m Moment) {
 	}
 	e := &evidence{At: m.Now, From: from, Overdue: overdue(figures, from)}
 	for _, uid := range []types.UID{r.GateRun.Canary.UID, r.GateRun.Baseline.UID} {
-		revision, _ := m.Service.revision(uid)
-		e.Sharded = e.Sharded || revision.Stateful
+		revision, _ := m.Service.Revision(uid)
+		e.Sharded = e.Sharded || revision.Stateful != ""
 	}
 	var known map[string]judge.Counts
 	if e.Sharded {

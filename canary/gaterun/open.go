@@ -2,11 +2,7 @@
 
 package gaterun
 
-import (
-	"maps"
-
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-)
+import "github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 
 // ShouldOpen reports whether a gate that watches opens a run: there is a split, and the
 // last run judged another one. divided says whether there was a split at the last
@@ -23,22 +19,8 @@ func ShouldOpen(last *v1alpha1.GateRun, name string, s *Service, divided bool) b
 		return true
 	case s.Rollout && len(last.Split) > 1:
 		// All steps of one rollout share one run.
-		return !sameNames(last.Split, s.Split())
+		return !s.splits(last.Split)
 	}
-	if r, ok := s.revision(last.Canary.UID); !ok || r.Percent <= 0 {
-		return true
-	}
-	return !maps.Equal(last.Split, s.Split())
-}
-
-func sameNames(a, b map[string]int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name := range a {
-		if _, ok := b[name]; !ok {
-			return false
-		}
-	}
-	return true
+	canary, exists := s.Revision(last.Canary.UID)
+	return !exists || s.Traffic.Percent(canary.Name) == 0 || !s.splits(last.Split)
 }

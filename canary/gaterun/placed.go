@@ -19,7 +19,7 @@ func (b windowBuilder) planned(canary types.UID) judge.Planned {
 	if b.service.Plan == nil {
 		return out
 	}
-	ours, _ := b.service.revision(canary)
+	ours, _ := b.service.Revision(canary)
 	for uid, tally := range b.delta.Revisions {
 		for id, s := range tally.Shards {
 			n := s.Finished()

@@ -10,6 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // What the canary should handle are the requests of the shards that the plan gives it, whoever handled them.
@@ -43,7 +44,7 @@ func TestPlannedShards(t *testing.T) {
 		}, nil, judge.Planned{}},
 	} {
 		b := windowBuilder{
-			service: &Service{Plan: c.plan, Revisions: []Revision{{Name: "cart-1", UID: "b"}, {Name: "cart-2", UID: "c"}}},
+			service: &Service{Plan: c.plan, Revisions: map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "b"}, "cart-2": {Name: "cart-2", UID: "c"}}},
 			delta:   attribution.Delta{Revisions: map[types.UID]attribution.Tally{"c": {Shards: c.canary}, "b": {Shards: c.baseline}}},
 		}
 		if got := b.planned("c"); got != c.want {

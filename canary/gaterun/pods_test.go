@@ -14,6 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // What young pods did is told apart, by their age when the window began, on both sides. A pod of unknown age is not
@@ -85,7 +86,7 @@ func TestTheBaselinesRestartsAreRecalled(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	facts := attribution.Facts{
-		Revisions: []attribution.Revision{{UID: "b", Name: "cart-1"}, {UID: "c", Name: "cart-2"}},
+		Revisions: []attribution.Revision{{Revision: &lifecycle.Revision{UID: "b", Name: "cart-1"}}, {Revision: &lifecycle.Revision{UID: "c", Name: "cart-2"}}},
 		Pods: []attribution.Pod{
 			{UID: "p1", Revision: "b", Running: true, Began: now.Add(-time.Hour), Restarts: 5},
 			{UID: "p2", Revision: "c", Running: true, Began: now.Add(-time.Minute), Restarts: 3},
@@ -97,9 +98,10 @@ func TestTheBaselinesRestartsAreRecalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := &Service{UID: "s", Settled: true, Effective: true, Revisions: []Revision{
-		{Name: "cart-1", UID: "b", Generation: 1, Percent: 90}, {Name: "cart-2", UID: "c", Generation: 2, Percent: 10},
-	}}
+	service := &Service{
+		UID: "s", Settled: true, Route: lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(map[string]int64{"cart-1": 90, "cart-2": 10})},
+		Revisions: map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "b", Generation: 1}, "cart-2": {Name: "cart-2", UID: "c", Generation: 2}},
+	}
 	for range 3 {
 		run.Step(Moment{Now: now, Known: true, Service: service, Counts: counts, Analyze: (*judge.Run).Analyze})
 	}

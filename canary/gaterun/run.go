@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +91,7 @@ func Resume(ctx context.Context, namespace string, stored *v1alpha1.GateRun) (*R
 		r.Spec.SetDefaults(ctx)
 		return r, err
 	}
-	return r, r.readEvidence()
+	return r, recovering(r.readEvidence)
 }
 
 func (r *Run) readSpec(ctx context.Context) error {
@@ -122,6 +123,21 @@ func (r *Run) readEvidence() error {
 		return problem(EvidenceUnreadable, "the evidence is not valid: %s", err)
 	}
 	return nil
+}
+
+// recovering turns a panic of f, which is a bug, into an error. It must end one run only, and neither the gates nor the
+// events of everybody: whoever takes over would resume that run, and panic as well.
+func recovering(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &ProblemError{
+				Reason:  InternalError,
+				Message: fmt.Sprintf("a bug of the controller ended it, please report it: %v", p),
+				Stack:   string(debug.Stack()),
+			}
+		}
+	}()
+	return f()
 }
 
 // Due is when the next step is due.

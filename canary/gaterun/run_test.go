@@ -4,6 +4,7 @@ package gaterun_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
@@ -32,6 +34,8 @@ type play struct {
 	judges gaterun.Analyze
 	// asks answers queries; nil if there are none.
 	asks *prometheus
+	// failed is why the last step panicked.
+	failed error
 }
 
 func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time.Duration) *play {
@@ -67,7 +71,7 @@ func (p *play) step() *play {
 	if p.asks != nil {
 		m.Readings = p.asks.answer(p.t, run.Questions())
 	}
-	run.Step(m)
+	p.failed = run.Step(m)
 	p.run = run.GateRun
 	return p
 }
@@ -123,7 +127,7 @@ func TestWaitingMessages(t *testing.T) {
 	}{
 		"no Service":    {func(p *play) { p.Key.Name = "other" }, `Knative Service "cart" does not exist`, gaterun.ServiceNotFound, "cannot", verdict.Error, "", ""},
 		"no split":      {func(p *play) { p.Split(0) }, "goes to cart-00001 (100 %)", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
-		"not the named": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].Name = "other" }) }, "gets no traffic", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
+		"not the named": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Traffic[1].Revision = "other" }) }, "gets no traffic", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
 		"not effective": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Effective = false }) }, "has settled|Route is not Ready", "", "Route is not Ready", verdict.Running, "", ""},
 		"Services":      {func(p *play) { p.Forget(true) }, "until the controller has read the Knative Services", "", "", verdict.Running, "", ""},
 		"pods not read": {func(p *play) { p.Unread() }, "until the pods of Service", "", "", verdict.Running, "", ""},
@@ -208,12 +212,17 @@ func TestSuperseded(t *testing.T) {
 		"all to one":        {func(p *play) { p.Split(100) }, gaterun.SplitChanged, "now goes to cart-00002 (100 %)"},
 		"a third": {func(p *play) {
 			p.Change(func(s *gaterun.Service) {
-				s.Revisions = append(s.Revisions, gaterun.Revision{Name: "cart-00003", UID: "uid-3", Percent: 5})
+				s.Revisions["cart-00003"] = &lifecycle.Revision{Name: "cart-00003", UID: "uid-3"}
+				s.Traffic = append(s.Traffic, lifecycle.Share{Revision: "cart-00003", Percent: 5})
 			})
 		}, gaterun.SplitChanged, "cart-00003"},
-		"Service made again":  {func(p *play) { p.Change(func(s *gaterun.Service) { s.UID = "another" }) }, gaterun.ServiceGone, "deleted and created again"},
-		"Revision made again": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].UID = "another" }) }, gaterun.RevisionGone, "no longer exists"},
-		"Service gone":        {func(p *play) { p.Key.Name = "other" }, gaterun.ServiceGone, "no longer exists"},
+		"Service made again": {func(p *play) { p.Change(func(s *gaterun.Service) { s.UID = "another" }) }, gaterun.ServiceGone, "deleted and created again"},
+		"Revision made again": {func(p *play) {
+			p.Change(func(s *gaterun.Service) {
+				s.Revisions["cart-00002"] = &lifecycle.Revision{Name: "cart-00002", UID: "another"}
+			})
+		}, gaterun.RevisionGone, "no longer exists"},
+		"Service gone": {func(p *play) { p.Key.Name = "other" }, gaterun.ServiceGone, "no longer exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -227,11 +236,29 @@ func TestSuperseded(t *testing.T) {
 		t.Parallel()
 		p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 		p.step()
-		p.Change(func(s *gaterun.Service) { s.Effective, s.Revisions[1].Percent = false, 50 })
+		p.Change(func(s *gaterun.Service) { s.Effective, s.Traffic[1].Percent = false, 50 })
 		p.pass(15*time.Second).step().want(verdict.Running, "", "")
-		p.Change(func(s *gaterun.Service) { s.Effective, s.Rollout, s.Revisions[0].Percent = true, true, 50 })
+		p.Change(func(s *gaterun.Service) { s.Effective, s.Rollout, s.Traffic[0].Percent = true, true, 50 })
 		p.pass(15*time.Second).step().want(verdict.Running, "", "")
 	})
+}
+
+// TestPanicEndsOnlyItsRun: whoever continued a run that panics would panic as well, and end the gates and events of all.
+func TestPanicEndsOnlyItsRun(t *testing.T) {
+	t.Parallel()
+	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	p.step()
+	p.judges = func(*judge.Run, judge.Plan, judge.Window) verdict.Judgement { panic("an index out of range") }
+	p.Serve(stage.Canary, 12, 0)
+	p.pass(15*time.Second).step().want(verdict.Error, gaterun.InternalError, "please report it: an index out of range")
+	var problem *gaterun.ProblemError
+	if !errors.As(p.failed, &problem) || !strings.Contains(problem.Stack, "TestPanicEndsOnlyItsRun") {
+		t.Errorf("the error does not say where: %+v", p.failed)
+	}
+	p.judges = stage.Analyze
+	if p.pass(time.Hour).step().want(verdict.Error, gaterun.InternalError, ""); p.failed != nil {
+		t.Errorf("a run that is over went on: %v", p.failed)
+	}
 }
 
 func TestDeadline(t *testing.T) {
@@ -333,14 +360,14 @@ func TestWhenAGateCalls(t *testing.T) {
 		"under way":                  {p.run, nil, true, false},
 		"judged already":             {over, nil, true, false},
 		"it went and came again":     {over, nil, false, true},
-		"other percentages":          {over, func(s *gaterun.Service) { s.Revisions[0].Percent, s.Revisions[1].Percent = 50, 50 }, true, true},
-		"a step of the same rollout": {over, func(s *gaterun.Service) { s.Rollout, s.Revisions[1].Percent = true, 50 }, true, false},
-		"no split":                   {over, func(s *gaterun.Service) { s.Revisions[1].Percent = 0 }, true, false},
+		"other percentages":          {over, func(s *gaterun.Service) { s.Traffic[0].Percent, s.Traffic[1].Percent = 50, 50 }, true, true},
+		"a step of the same rollout": {over, func(s *gaterun.Service) { s.Rollout, s.Traffic[1].Percent = true, 50 }, true, false},
+		"no split":                   {over, func(s *gaterun.Service) { s.Traffic = s.Traffic[:1] }, true, false},
 		"not in force":               {nil, func(s *gaterun.Service) { s.Effective = false }, true, false},
 		"deleted and created again":  {over, func(s *gaterun.Service) { s.UID = "x" }, true, true},
 	} {
 		is := *s
-		is.Revisions = slices.Clone(s.Revisions)
+		is.Traffic = slices.Clone(s.Traffic)
 		if c.change != nil {
 			c.change(&is)
 		}
@@ -355,25 +382,27 @@ func TestWhenAGateCalls(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	t.Parallel()
-	r := func(n, percent int64) gaterun.Revision {
-		return gaterun.Revision{Name: fmt.Sprint("r", n), UID: types.UID(fmt.Sprint(n)), Generation: n, Percent: percent}
+	existing := map[string]*lifecycle.Revision{}
+	for n := range int64(4) {
+		existing[fmt.Sprint("r", n)] = &lifecycle.Revision{Name: fmt.Sprint("r", n), UID: types.UID(fmt.Sprint(n)), Generation: n}
 	}
 	for name, c := range map[string]struct {
-		revisions        []gaterun.Revision
+		percent          map[string]int64
 		canary, baseline string
 		want, reason     string
 	}{
-		"newest and largest":   {[]gaterun.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "", "r3 r2", ""},
-		"an old one at large":  {[]gaterun.Revision{r(1, 10), r(2, 90)}, "", "", "r2 r1", ""},
-		"a draw":               {[]gaterun.Revision{r(1, 45), r(2, 45), r(3, 10)}, "", "", "r3 r2", ""},
-		"named canary":         {[]gaterun.Revision{r(1, 30), r(2, 60), r(3, 10)}, "r1", "", "r1 r2", ""},
-		"named baseline":       {[]gaterun.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "r1", "r3 r1", ""},
-		"newer without a part": {[]gaterun.Revision{r(1, 90), r(2, 10), r(3, 0)}, "", "", "r2 r1", ""},
-		"named without a part": {[]gaterun.Revision{r(1, 90), r(2, 10), r(3, 0)}, "r3", "", "", gaterun.RevisionNotInSplit},
-		"the newest as base":   {[]gaterun.Revision{r(1, 90), r(2, 10)}, "", "r2", "", gaterun.SameRevision},
-		"one alone":            {[]gaterun.Revision{r(1, 100), r(2, 0)}, "", "", "", gaterun.NoSplit},
+		"newest and largest":   {map[string]int64{"r1": 30, "r2": 60, "r3": 10}, "", "", "r3 r2", ""},
+		"an old one at large":  {map[string]int64{"r1": 10, "r2": 90}, "", "", "r2 r1", ""},
+		"a draw":               {map[string]int64{"r1": 45, "r2": 45, "r3": 10}, "", "", "r3 r2", ""},
+		"named canary":         {map[string]int64{"r1": 30, "r2": 60, "r3": 10}, "r1", "", "r1 r2", ""},
+		"named baseline":       {map[string]int64{"r1": 30, "r2": 60, "r3": 10}, "", "r1", "r3 r1", ""},
+		"newer without a part": {map[string]int64{"r1": 90, "r2": 10, "r3": 0}, "", "", "r2 r1", ""},
+		"named without a part": {map[string]int64{"r1": 90, "r2": 10, "r3": 0}, "r3", "", "", gaterun.RevisionNotInSplit},
+		"the newest as base":   {map[string]int64{"r1": 90, "r2": 10}, "", "r2", "", gaterun.SameRevision},
+		"one alone":            {map[string]int64{"r1": 100, "r2": 0}, "", "", "", gaterun.NoSplit},
 	} {
-		got, p := gaterun.Choose("cart", &gaterun.Service{Effective: true, Revisions: c.revisions}, c.canary, c.baseline)
+		s := &gaterun.Service{Route: lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(c.percent)}, Revisions: existing}
+		got, p := gaterun.Choose("cart", s, c.canary, c.baseline)
 		switch {
 		case p != nil && p.Reason != c.reason, p == nil && got.Canary.Name+" "+got.Baseline.Name != c.want:
 			t.Errorf("%s: %+v, %v", name, got, p)

@@ -13,12 +13,12 @@ package gaterun
 
 import (
 	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Service is the state of a Knative Service at one moment.
@@ -26,17 +26,16 @@ type Service struct {
 	UID types.UID
 	// Settled means that it is Ready for its latest generation.
 	Settled bool
-	// Effective means that the Route's split is in effect.
-	Effective bool
-	// Rollout means that Serving is changing the split step by step.
-	Rollout bool
+	// Route is zero without one. Its split is between known Revisions only.
+	lifecycle.Route
+	// Revisions holds those with and without traffic, by name. Nothing in them may be changed.
+	Revisions map[string]*lifecycle.Revision
 	// Moving means that the cluster is handing over shards.
 	Moving bool
 	// Misplaced says why shards are not where the plan for the split in effect wants them.
 	Misplaced Misplacement
 	// Plan is the placement plan that members follow; nil without one. Nothing in it may be changed.
-	Plan      *v1alpha1.ShardPlacementStatus
-	Revisions []Revision
+	Plan *v1alpha1.ShardPlacementStatus
 }
 
 // Misplacement is why a cluster does not follow its placement plan yet. It is zero if every shard is where
@@ -57,31 +56,8 @@ const (
 	ShardsMisplaced verdict.Reason = "ShardsMisplaced"
 )
 
-// Revision is a Revision of a Service, with or without traffic.
-type Revision struct {
-	Name string
-	UID  types.UID
-	// Generation of the Configuration that created it. Only this orders Revisions.
-	Generation int64
-	// Percent of the traffic that the Route assigns to it.
-	Percent int64
-	// Stateful means that its pods also handle requests that entered at other pods.
-	Stateful bool
-}
-
-// Split returns the percentage of each Revision with traffic, by name.
-func (s *Service) Split() map[string]int64 {
-	out := map[string]int64{}
-	for _, r := range s.Revisions {
-		if r.Percent > 0 {
-			out[r.Name] = r.Percent
-		}
-	}
-	return out
-}
-
 // Divided reports whether a split between several Revisions is in effect.
-func (s *Service) Divided() bool { return s.Effective && len(s.Split()) > 1 }
+func (s *Service) Divided() bool { return s.Effective && len(s.Traffic) > 1 }
 
 // JudgedBy reports whether a run judged the split that is in effect, between the same Revisions. A
 // Revision that was recreated under its name is another one.
@@ -90,7 +66,7 @@ func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
 		if o == nil {
 			continue
 		}
-		if r, ok := s.revision(o.UID); !ok || r.Name != o.Name {
+		if r, ok := s.Revision(o.UID); !ok || r.Name != o.Name {
 			return false
 		}
 	}
@@ -100,19 +76,36 @@ func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
 // splits reports whether the traffic is still split as it was. The steps of a gradual
 // rollout count as one split.
 func (s *Service) splits(was map[string]int64) bool {
-	was = maps.Clone(was)
-	maps.DeleteFunc(was, func(_ string, percent int64) bool { return percent <= 0 })
-	return maps.EqualFunc(was, s.Split(), func(a, b int64) bool { return a == b || s.Rollout })
+	return maps.EqualFunc(was, s.Traffic.Percentages(), func(a, b int64) bool { return a == b || s.Rollout })
 }
 
 // Newest reports whether no other Revision has a later generation.
-func (s *Service) Newest(r Revision) bool {
-	return !slices.ContainsFunc(s.Revisions, func(other Revision) bool { return later(other, r) })
+func (s *Service) Newest(r lifecycle.Revision) bool {
+	for _, other := range s.Revisions {
+		if later(*other, r) {
+			return false
+		}
+	}
+	return true
 }
 
-func (s *Service) revision(uid types.UID) (Revision, bool) {
-	if i := slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.UID == uid }); i >= 0 {
-		return s.Revisions[i], true
+// Revision returns the Revision with a UID; false if there is none.
+func (s *Service) Revision(uid types.UID) (r lifecycle.Revision, exists bool) {
+	for _, r := range s.Revisions {
+		if r.UID == uid {
+			return *r, true
+		}
 	}
-	return Revision{}, false
+	return lifecycle.Revision{}, false
+}
+
+// receivers returns the Revisions with traffic.
+func (s *Service) receivers() []lifecycle.Revision {
+	var out []lifecycle.Revision
+	for _, share := range s.Traffic {
+		if r := s.Revisions[share.Revision]; r != nil {
+			out = append(out, *r)
+		}
+	}
+	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // crowd is a Service with that many pods, each of which has counted requests of that many shards, as
@@ -21,7 +22,7 @@ import (
 func crowd(pods, shards int) attribution.Snapshot {
 	now := func() time.Time { return time.Unix(1.8e9, 0) }
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-	facts := attribution.Facts{Revisions: []attribution.Revision{{UID: "uid-1", Name: "cart-00001", Stateful: true}, {UID: "uid-2", Name: "cart-00002", Stateful: true}}}
+	facts := attribution.Facts{Revisions: []attribution.Revision{{Revision: &lifecycle.Revision{UID: "uid-1", Name: "cart-00001", Stateful: "pekko"}}, {Revision: &lifecycle.Revision{UID: "uid-2", Name: "cart-00002", Stateful: "pekko"}}}}
 	random := rand.New(rand.NewPCG(1, 2))
 	var readings []scrape.Reading
 	for p := range pods {

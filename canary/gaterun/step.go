@@ -12,6 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 const (
@@ -48,8 +49,20 @@ type Moment struct {
 	Readings map[Question]Reading
 }
 
-// Step advances the run as far as possible.
-func (r *Run) Step(m Moment) {
+// Step advances the run as far as possible. It returns an error if that panicked; the run has then failed.
+func (r *Run) Step(m Moment) error {
+	err := recovering(func() error {
+		r.step(m)
+		return nil
+	})
+	if err != nil {
+		r.evidence = nil
+		r.Fail(m.Now, err)
+	}
+	return err
+}
+
+func (r *Run) step(m Moment) {
 	if r.Done() {
 		return
 	}
@@ -81,7 +94,7 @@ func (r *Run) proceed(m Moment) {
 // find chooses the two Revisions once they are known, and freezes the choice.
 func (r *Run) find(m Moment) bool {
 	waited := m.Now.Sub(r.GateRun.StartTime.Time)
-	target, p := Choose(r.GateRun.Service.Name, m.Service, r.Spec.Canary, r.Spec.Baseline)
+	both, p := Choose(r.GateRun.Service.Name, m.Service, r.Spec.Canary, r.Spec.Baseline)
 	changing := m.Service != nil && (!m.Service.Settled || !m.Service.Effective)
 	switch {
 	case p == nil && changing && waited < settleTimeout:
@@ -90,9 +103,9 @@ func (r *Run) find(m Moment) bool {
 		return false
 	case p == nil:
 		r.GateRun.Service.UID = m.Service.UID
-		r.GateRun.Canary = object(target.Canary)
-		baseline := object(target.Baseline)
-		r.GateRun.Baseline, r.GateRun.Split = &baseline, m.Service.Split()
+		r.GateRun.Canary = object(both.Canary)
+		baseline := object(both.Baseline)
+		r.GateRun.Baseline, r.GateRun.Split = &baseline, m.Service.Traffic.Percentages()
 		return true
 	case p.Reason == SameRevision || !changing && waited >= splitTimeout:
 		r.End(m.Now, verdict.Error, "Nothing can be judged: "+p.Message, p.Reason)
@@ -105,7 +118,9 @@ func (r *Run) find(m Moment) bool {
 	return false
 }
 
-func object(r Revision) v1alpha1.GateObject { return v1alpha1.GateObject{Name: r.Name, UID: r.UID} }
+func object(r lifecycle.Revision) v1alpha1.GateObject {
+	return v1alpha1.GateObject{Name: r.Name, UID: r.UID}
+}
 
 // superseded returns why the run no longer applies to the Service; empty if it does.
 func (r *Run) superseded(s *Service) (reason, why string) {
@@ -116,7 +131,7 @@ func (r *Run) superseded(s *Service) (reason, why string) {
 		return ServiceGone, fmt.Sprintf("Service %q was deleted and created again", r.GateRun.Service.Name)
 	}
 	for _, o := range []v1alpha1.GateObject{r.GateRun.Canary, deref(r.GateRun.Baseline)} {
-		if _, ok := s.revision(o.UID); !ok {
+		if _, ok := s.Revision(o.UID); !ok {
 			return RevisionGone, fmt.Sprintf("Revision %q no longer exists", o.Name)
 		}
 	}
@@ -127,5 +142,5 @@ func (r *Run) superseded(s *Service) (reason, why string) {
 		return "", ""
 	}
 	return SplitChanged, fmt.Sprintf("the traffic went to %s when the run began, and now goes to %s",
-		describeSplit(r.GateRun.Split), describeSplit(s.Split()))
+		describeSplit(r.GateRun.Split), describeSplit(s.Traffic.Percentages()))
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Reasons why a run cannot start, or ends without a judgement. They are values of a
@@ -19,10 +21,16 @@ const (
 	SameRevision       = "SameRevision"
 	EvidenceUnreadable = "EvidenceUnreadable"
 	EvidenceTooLarge   = "EvidenceTooLarge"
+	// InternalError: a step of the run panicked, which is a bug.
+	InternalError = "InternalError"
 )
 
 // ProblemError is why a run cannot start or continue.
-type ProblemError struct{ Reason, Message string }
+type ProblemError struct {
+	Reason, Message string
+	// Stack is where it panicked, with InternalError.
+	Stack string
+}
 
 func (p *ProblemError) Error() string { return p.Message }
 
@@ -30,39 +38,42 @@ func problem(reason, format string, args ...any) *ProblemError {
 	return &ProblemError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Target is the pair of Revisions that a run compares.
-type Target struct{ Canary, Baseline Revision }
+// Pair is the two Revisions that a run compares.
+type Pair struct{ Canary, Baseline lifecycle.Revision }
 
 // Choose returns the Revisions to compare, among those with traffic: as canary the named
 // one or the latest; as baseline the named one or, of the others, the one with the most
 // traffic. name is the Service's, for messages.
-func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemError) {
+func Choose(name string, s *Service, canary, baseline string) (Pair, *ProblemError) {
 	switch {
 	case s == nil:
-		return Target{}, problem(ServiceNotFound, "Knative Service %q does not exist in this namespace", name)
+		return Pair{}, problem(ServiceNotFound, "Knative Service %q does not exist in this namespace", name)
 	case !s.Effective:
-		return Target{}, problem(TrafficUnknown,
+		return Pair{}, problem(TrafficUnknown,
 			"the traffic of Service %q is not known: its Route is not Ready for its latest spec", name)
 	}
-	with := slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.Percent <= 0 })
+	with := s.receivers()
 	for _, named := range []string{canary, baseline} {
-		if named != "" && !slices.ContainsFunc(with, func(r Revision) bool { return r.Name == named }) {
-			return Target{}, problem(RevisionNotInSplit, "Revision %q gets no traffic of Service %q; the traffic goes to %s",
-				named, name, describeSplit(s.Split()))
+		if named != "" && !slices.ContainsFunc(with, func(r lifecycle.Revision) bool { return r.Name == named }) {
+			return Pair{}, problem(RevisionNotInSplit, "Revision %q gets no traffic of Service %q; the traffic goes to %s",
+				named, name, describeSplit(s.Traffic.Percentages()))
 		}
 	}
 	if len(with) < 2 {
-		return Target{}, problem(NoSplit,
+		return Pair{}, problem(NoSplit,
 			"there is nothing to compare: the traffic of Service %q goes to %s; give a second Revision a share", name,
-			describeSplit(s.Split()))
+			describeSplit(s.Traffic.Percentages()))
 	}
-	t := Target{Canary: pick(with, canary, later)}
+	t := Pair{Canary: pick(with, canary, later)}
 	if t.Canary.Name == baseline {
-		return Target{}, problem(SameRevision, "Revision %q would be both canary and baseline; specify another one, or none",
+		return Pair{}, problem(SameRevision, "Revision %q would be both canary and baseline; specify another one, or none",
 			baseline)
 	}
-	others := slices.DeleteFunc(with, func(r Revision) bool { return r.UID == t.Canary.UID })
-	t.Baseline = pick(others, baseline, larger)
+	others := slices.DeleteFunc(with, func(r lifecycle.Revision) bool { return r.UID == t.Canary.UID })
+	t.Baseline = pick(others, baseline, func(a, b lifecycle.Revision) bool {
+		x, y := s.Traffic.Percent(a.Name), s.Traffic.Percent(b.Name)
+		return x > y || x == y && later(a, b)
+	})
 	return t, nil
 }
 
@@ -75,7 +86,7 @@ const (
 )
 
 // pick returns the named Revision, or the first by the given order.
-func pick(all []Revision, named string, before func(a, b Revision) bool) Revision {
+func pick(all []lifecycle.Revision, named string, before func(a, b lifecycle.Revision) bool) lifecycle.Revision {
 	best := all[0]
 	for _, r := range all {
 		if r.Name == named {
@@ -88,11 +99,7 @@ func pick(all []Revision, named string, before func(a, b Revision) bool) Revisio
 	return best
 }
 
-func later(a, b Revision) bool { return a.Generation > b.Generation }
-
-func larger(a, b Revision) bool {
-	return a.Percent > b.Percent || a.Percent == b.Percent && later(a, b)
-}
+func later(a, b lifecycle.Revision) bool { return a.Generation > b.Generation }
 
 // describeSplit formats a split for messages.
 func describeSplit(split map[string]int64) string {

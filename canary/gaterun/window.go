@@ -33,8 +33,8 @@ func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 		From: b.from, Canary: b.arm(canary), Baseline: b.arm(baseline), Required: -1,
 		Unsettled: b.service.Moving,
 	}
-	if r, ok := b.service.revision(canary); ok && b.service.Effective {
-		w.Required = float64(r.Percent) / 100
+	if r, ok := b.service.Revision(canary); ok && b.service.Effective {
+		w.Required = float64(b.service.Traffic.Percent(r.Name)) / 100
 	}
 	all, entered := 0.0, 0.0
 	for uid, tally := range b.delta.Revisions {
@@ -64,8 +64,8 @@ func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 }
 
 func (b windowBuilder) stateful(uid types.UID) bool {
-	r, _ := b.service.revision(uid)
-	return r.Stateful
+	r, _ := b.service.Revision(uid)
+	return r.Stateful != ""
 }
 
 // handled returns the requests that a Revision finished, by outcome.

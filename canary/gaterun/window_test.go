@@ -13,13 +13,18 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func counting(stateful bool, canary, baseline attribution.Tally) windowBuilder {
+	runtime := map[bool]string{true: "pekko"}[stateful]
 	return windowBuilder{
-		service: &Service{Effective: true, Revisions: []Revision{
-			{UID: "c", Percent: 10, Stateful: stateful}, {UID: "b", Percent: 80, Stateful: stateful}, {UID: "x", Percent: 10, Stateful: stateful},
-		}},
+		service: &Service{
+			Route: lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(map[string]int64{"b": 80, "c": 10, "x": 10})},
+			Revisions: map[string]*lifecycle.Revision{
+				"b": {Name: "b", UID: "b", Stateful: runtime}, "c": {Name: "c", UID: "c", Stateful: runtime}, "x": {Name: "x", UID: "x", Stateful: runtime},
+			},
+		},
 		delta: attribution.Delta{Revisions: map[types.UID]attribution.Tally{"c": canary, "b": baseline, "x": {
 			Finished: map[string]float64{mapping.OK: 100}, Entered: map[string]float64{"200": 100},
 		}}},
@@ -49,7 +54,7 @@ func TestWindowOfStatefulRevisions(t *testing.T) {
 		Shards: map[attribution.ShardKey]attribution.Shard{{Entity: "a/b", Shard: "7"}: {OK: 5}},
 	})
 	c.overdue["c"] = 3
-	c.figures.Revisions = []attribution.RevisionFigures{{Revision: attribution.Revision{UID: "b"}, Unanswering: 7}, {Revision: attribution.Revision{UID: "c"}, Unanswering: 2}}
+	c.figures.Revisions = []attribution.RevisionFigures{{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "b"}}, Unanswering: 7}, {Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "c"}}, Unanswering: 2}}
 	w := c.window("c", "b")
 	if w.Unanswering != 2 {
 		t.Errorf("%d pods of the canary do not answer", w.Unanswering)
@@ -113,7 +118,7 @@ func TestUnknownFiguresAreReported(t *testing.T) {
 		"no pod":        {attribution.Tally{}, attribution.NotRead, 0, "", ""},
 	} {
 		is := counting(false, c.tally, attribution.Tally{})
-		is.figures.Revisions = []attribution.RevisionFigures{{Revision: attribution.Revision{UID: "c"}, Pods: c.pods}}
+		is.figures.Revisions = []attribution.RevisionFigures{{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "c"}}, Pods: c.pods}}
 		if c.noData != "" {
 			is.figures.NoData = []attribution.NoData{{Revision: "c", Figure: "handled_requests_total", Reason: c.noData}}
 		}
@@ -171,7 +176,7 @@ func TestOpenRequestsOfAWindow(t *testing.T) {
 	open := 4.0
 	c := counting(true, attribution.Tally{Started: 60, Finished: map[string]float64{mapping.OK: 56}}, attribution.Tally{})
 	c.figures.Revisions = []attribution.RevisionFigures{
-		{Revision: attribution.Revision{UID: "c", Timeout: time.Minute}, Open: &open, Pods: 1}, {Revision: attribution.Revision{UID: "b"}, Pods: 1},
+		{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "c"}, Timeout: time.Minute}, Open: &open, Pods: 1}, {Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "b"}}, Pods: 1},
 	}
 	c.figures.NoData = []attribution.NoData{{Revision: "c", Figure: "unaccounted_requests", Reason: attribution.WindowTooShort}}
 	w := c.window("c", "b")

@@ -130,7 +130,18 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 			Err:   fmt.Errorf("the exposition is longer than %d bytes; export less, or raise scrape-body-limit", l.Body),
 		}
 	}
-	return parse(body, resp.Header.Get("Content-Type"), l, m)
+	return parseSafely(body, resp.Header.Get("Content-Type"), l, m)
+}
+
+// parseSafely turns a panic, which is a bug, into an error of this target: what a pod exports must not end the process.
+func parseSafely(body []byte, contentType string, l Limits, m *Memory) (out Exposition, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = Exposition{}
+			err = &ReadError{Class: Unparsable, Err: fmt.Errorf("parsing it panicked, which is a bug: %v", p)}
+		}
+	}()
+	return parse(body, contentType, l, m)
 }
 
 // request returns the request for a target. It takes only path and query from what a user wrote.

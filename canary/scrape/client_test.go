@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -101,6 +102,18 @@ func TestFailuresHaveAClass(t *testing.T) {
 				t.Errorf("class %q, sources %v", ClassOf(r.Err), r.Sources)
 			}
 		})
+	}
+}
+
+// TestPanicIsTheTargetsError: a bug in reading what one pod exports must not end the process.
+func TestPanicIsTheTargetsError(t *testing.T) {
+	t.Parallel()
+	target := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, series(1)) })
+	broken := NewMemory(mapping.NewReader(mapping.Neutral()))
+	broken.reader = nil
+	r := anywhere().Read(t.Context(), target, small, broken)
+	if ClassOf(r.Err) != Unparsable || !strings.Contains(r.Err.Error(), "bug") || len(r.Sources) > 0 {
+		t.Errorf("got %v and %v", r.Err, r.Sources)
 	}
 }
 

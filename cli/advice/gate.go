@@ -4,14 +4,16 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/utils/ptr"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle/traffic"
 )
 
 // Gate says whether a gate can judge and decides, and if not, why. If it has failed a canary, it also says whether the
@@ -46,38 +48,26 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 			latest.Message
 	default:
 		f.What = fmt.Sprintf("it decided on %s: %s", latest.Canary, latest.Verdict)
-		if share := percent(of, latest.Canary); latest.Verdict == verdict.Fail && share > 0 {
+		if latest.Verdict != verdict.Fail || of == nil {
+			break
+		}
+		split := traffic.Split(of.Status.Traffic)
+		if share := split.Percent(latest.Canary); share > 0 {
 			f.State, f.What = Broken, fmt.Sprintf("its canary %s has failed, and still gets %d %% of the traffic", latest.Canary,
 				share)
-			f.Do = withdraw(of, latest.Canary)
+			f.Do = withdraw(of, split, latest.Canary)
 		}
 	}
 	return f
 }
 
-// percent is a Revision's share of the traffic in force.
-func percent(s *servingv1.Service, revision string) int64 {
-	if s == nil {
-		return 0
-	}
-	var sum int64
-	for _, t := range s.Status.Traffic {
-		if t.RevisionName == revision {
-			sum += ptr.Deref(t.Percent, 0)
-		}
-	}
-	return sum
-}
-
 // withdraw is how to take all traffic from a canary: to the Revision that has the largest share beside it.
-func withdraw(s *servingv1.Service, canary string) string {
-	to, tagged := "", false
-	for _, t := range s.Status.Traffic {
-		tagged = tagged || t.Tag != ""
-		if t.RevisionName != canary && percent(s, t.RevisionName) > percent(s, to) {
-			to = t.RevisionName
-		}
+func withdraw(s *servingv1.Service, split lifecycle.Split, canary string) string {
+	to := ""
+	if i := slices.IndexFunc(split, func(share lifecycle.Share) bool { return share.Revision != canary }); i >= 0 {
+		to = split[i].Revision
 	}
+	tagged := slices.ContainsFunc(s.Status.Traffic, func(t servingv1.TrafficTarget) bool { return t.Tag != "" })
 	switch {
 	case to == "":
 		return fmt.Sprintf("Give the traffic to an earlier Revision: kn service update %s -n %s --traffic …", s.Name,
@@ -195,7 +185,7 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (docs/gates.md)"
 	case "QueryDecreased", "QueryChanged":
 		return "Change the split, which starts a new run: the counts of this one cannot be compared any more (docs/gates.md)"
-	case "EvidenceTooLarge", "EvidenceUnreadable":
+	case "EvidenceTooLarge", "EvidenceUnreadable", "InternalError":
 		return "Change the split, which starts a new run; if this happens again, report it"
 	}
 	return "Look at the run: kubectl cdevents gate " + g.Spec.Service + " -n " + g.Namespace

@@ -13,7 +13,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
-	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
 )
 
 func (e *env) list() *cobra.Command {
@@ -77,7 +76,7 @@ func (e *env) serviceTable(f *report.Fleet, wide bool) *screen.Table {
 			screen.Text(s.Namespace),
 			screen.Text(s.Name),
 			readiness(s.Ready, s.Reason),
-			screen.Text(timeline.Split(s.Traffic)),
+			screen.Text(s.Traffic.String()),
 			gateCell(s.Gates),
 			e.pendingCell(s.Ledger),
 			screen.Text(e.last(s.Ledger)),

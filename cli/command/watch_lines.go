@@ -16,6 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle/traffic"
 )
 
 // entryChanged tells what was journaled, delivered and dropped.
@@ -87,8 +88,9 @@ func (w *watcher) serviceChanged(c reader.Change) {
 		w.say(w.nowStamp(), object, screen.Cell{Text: "created", Style: screen.Good}, "the Service is new")
 		before = &servingv1.Service{}
 	}
-	if split := report.Traffic(after); len(split) > 0 && !slices.Equal(split, report.Traffic(before)) {
-		w.say(w.nowStamp(), object, screen.Cell{Text: "traffic", Style: screen.Good}, "is now "+timeline.Split(split))
+	split := traffic.Split(after.Status.Traffic)
+	if len(split) > 0 && !slices.Equal(split, traffic.Split(before.Status.Traffic)) {
+		w.say(w.nowStamp(), object, screen.Cell{Text: "traffic", Style: screen.Good}, "is now "+split.String())
 	}
 	was := conditionOf(before.Status.GetCondition(apis.ConditionReady))
 	is := conditionOf(after.Status.GetCondition(apis.ConditionReady))

@@ -48,7 +48,9 @@ func judgedRun(t *testing.T, service string, j verdict.Judgement) *v1alpha1.Gate
 	for range 2 { // the first step begins the evidence
 		m.Now = now
 		m.Service, m.Known = s.Service(key)
-		run.Step(m)
+		if err := run.Step(m); err != nil {
+			t.Fatal(err)
+		}
 		s.Serve(stage.Canary, 9, 1)
 		now = now.Add(15 * time.Second)
 	}

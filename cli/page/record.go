@@ -12,8 +12,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
-	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle/traffic"
 )
 
 // Bounds of what is remembered, of each Service and of each run, and over all.
@@ -55,8 +55,8 @@ func (r *record) change(now time.Time, c reader.Change) {
 	if !is || !was {
 		return
 	}
-	split := report.Traffic(after)
-	if len(split) == 0 || slices.Equal(split, report.Traffic(before)) {
+	split := traffic.Split(after.Status.Traffic)
+	if len(split) == 0 || slices.Equal(split, traffic.Split(before.Status.Traffic)) {
 		return
 	}
 	r.mu.Lock()
@@ -66,7 +66,7 @@ func (r *record) change(now time.Time, c reader.Change) {
 		clear(r.moments)
 	}
 	r.moments[of] = last(append(r.moments[of], timeline.Moment{
-		Time: now, Name: "traffic seen", Text: "seen by this page: traffic is now " + timeline.Split(split), Split: split,
+		Time: now, Name: "traffic seen", Text: "seen by this page: traffic is now " + split.String(), Split: split,
 	}), maxSplits)
 }
 

@@ -111,15 +111,11 @@ func (s *Server) others(h *report.History, of *service) []timeline.Moment {
 		if r.Run == nil || len(r.Run.Split) == 0 {
 			continue
 		}
-		var split []lifecycle.Share
-		for _, name := range slices.Sorted(maps.Keys(r.Run.Split)) {
-			split = append(split, lifecycle.Share{Revision: name, Percent: r.Run.Split[name]})
-		}
 		began := timeline.Moment{
 			Time:  r.Run.StartTime.Time,
 			Name:  "gate began",
 			Text:  fmt.Sprintf("gate %s began to judge %s", r.Name, r.Run.Canary.Name),
-			Split: lifecycle.Split(split),
+			Split: lifecycle.SplitOf(r.Run.Split),
 		}
 		if i := slices.IndexFunc(
 			out,
@@ -159,7 +155,7 @@ func nameOf(text string) string {
 
 // lanes returns the Revisions to show, newest first. Those that never appear in the time line and have no traffic come
 // last.
-func lanes(moments []timeline.Moment, exist []servingv1.Revision, now []lifecycle.Share) []revision {
+func lanes(moments []timeline.Moment, exist []servingv1.Revision, now lifecycle.Split) []revision {
 	all := map[string]*revision{}
 	order := map[string]int{}
 	of := func(name string) *revision {

@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle/traffic"
 )
 
 // Fleet is what there is in a namespace, or in all.
@@ -32,13 +33,13 @@ type Fleet struct {
 
 // Service is a Knative Service with its traffic, its gates and its pending events.
 type Service struct {
-	Namespace string            `json:"namespace"`
-	Name      string            `json:"name"`
-	Ready     string            `json:"ready"`
-	Reason    string            `json:"reason,omitempty"`
-	URL       string            `json:"url,omitempty"`
-	Traffic   []lifecycle.Share `json:"traffic,omitempty"`
-	Gates     []Gate            `json:"gates,omitempty"`
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	Ready     string          `json:"ready"`
+	Reason    string          `json:"reason,omitempty"`
+	URL       string          `json:"url,omitempty"`
+	Traffic   lifecycle.Split `json:"traffic,omitempty"`
+	Gates     []Gate          `json:"gates,omitempty"`
 	Ledger
 }
 
@@ -218,19 +219,8 @@ func serviceOf(s *servingv1.Service) Service {
 	if s.Status.URL != nil {
 		out.URL = s.Status.URL.String()
 	}
-	out.Traffic = Traffic(s)
+	out.Traffic = traffic.Split(s.Status.Traffic)
 	return out
-}
-
-// Traffic returns the split, largest share first.
-func Traffic(s *servingv1.Service) []lifecycle.Share {
-	var out []lifecycle.Share
-	for _, t := range s.Status.Traffic {
-		if t.Percent != nil {
-			out = append(out, lifecycle.Share{Revision: t.RevisionName, Percent: *t.Percent})
-		}
-	}
-	return lifecycle.Split(out)
 }
 
 func gateOf(g *v1alpha1.CanaryGate) Gate {

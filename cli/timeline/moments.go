@@ -18,7 +18,7 @@ type Moment struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 	// Split is how the traffic is split from here on, largest share first. It is empty if that is not known.
-	Split []lifecycle.Share `json:"split,omitempty"`
+	Split lifecycle.Split `json:"split,omitempty"`
 	// Missing is how many events after this one the ledger has not kept: the split may have changed with them.
 	Missing int64 `json:"missing,omitempty"`
 }
@@ -49,10 +49,10 @@ func (e Event) MovesTraffic() bool {
 }
 
 // after is the split after a transition, if that is known: without its traffic, only if all of it moved.
-func after(t lifecycle.Transition) []lifecycle.Share {
+func after(t lifecycle.Transition) lifecycle.Split {
 	all := t.Type == lifecycle.Upgraded || t.Type == lifecycle.RolledBack && withdrawn(t) == ""
 	if len(t.Traffic) == 0 && all && t.Revision != nil {
-		return []lifecycle.Share{{Revision: t.Revision.Name, Percent: 100}}
+		return lifecycle.Split{{Revision: t.Revision.Name, Percent: 100}}
 	}
 	return t.Traffic
 }
@@ -65,18 +65,18 @@ func withdrawn(t lifecycle.Transition) string {
 }
 
 // without is what is left of a split of two without one of them.
-func without(gone string, of []lifecycle.Share) []lifecycle.Share {
+func without(gone string, of lifecycle.Split) lifecycle.Split {
 	left := slices.DeleteFunc(slices.Clone(of), func(s lifecycle.Share) bool { return s.Revision == gone })
 	if gone == "" || len(of) != 2 || len(left) != 1 {
 		return nil
 	}
-	return []lifecycle.Share{{Revision: left[0].Revision, Percent: 100}}
+	return lifecycle.Split{{Revision: left[0].Revision, Percent: 100}}
 }
 
 // Moments puts the events of a Service, oldest first, and what else is known to have happened into one line, with the
 // split from each point on. A split that is not known is the one before, unless the event changes the split or is the
 // first one after events that the ledger has not kept. The last point has the split of now.
-func Moments(t Timeline, others []Moment, now []lifecycle.Share) []Moment {
+func Moments(t Timeline, others []Moment, now lifecycle.Split) []Moment {
 	var out []Moment
 	unsure, gone := map[int64]bool{}, map[int64]string{}
 	for i, e := range t.Events {
@@ -96,7 +96,7 @@ func Moments(t Timeline, others []Moment, now []lifecycle.Share) []Moment {
 	}
 	out = append(out, others...)
 	slices.SortStableFunc(out, func(a, b Moment) int { return a.Time.Compare(b.Time) })
-	var last []lifecycle.Share
+	var last lifecycle.Split
 	for i := range out {
 		m := &out[i]
 		switch {

@@ -13,7 +13,7 @@ import (
 func Text(name string, t lifecycle.Transition) string {
 	switch t.Type {
 	case lifecycle.TrafficShifted:
-		text := "traffic is now " + Split(t.Traffic)
+		text := "traffic is now " + t.Traffic.String()
 		if t.Merged > 0 {
 			text += fmt.Sprintf(", after %d more steps of one rollout", t.Merged)
 		}
@@ -39,15 +39,6 @@ func Text(name string, t lifecycle.Transition) string {
 		return brief(t.Type, "")
 	}
 	return brief(t.Type, t.Revision.Name)
-}
-
-// Split says who gets which part of the traffic. It is empty if that is not known.
-func Split(shares []lifecycle.Share) string {
-	var parts []string
-	for _, s := range shares {
-		parts = append(parts, fmt.Sprintf("%d %% %s", s.Percent, s.Revision))
-	}
-	return strings.Join(parts, ", ")
 }
 
 func nameOf(r *lifecycle.Revision) string {

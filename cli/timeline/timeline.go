@@ -37,7 +37,7 @@ type Event struct {
 	Text string `json:"text"`
 	// Split is how the traffic is split after it, largest share first. It is empty if that is not known, or if the event
 	// is not about traffic.
-	Split []lifecycle.Share `json:"traffic,omitempty"`
+	Split lifecycle.Split `json:"traffic,omitempty"`
 	// AcknowledgedBy lists the sources that have acknowledged this event or a later one. Filters of a source may have
 	// left the event out.
 	AcknowledgedBy []types.UID `json:"-"`
@@ -104,7 +104,7 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		kind := lifecycle.Type(st.LastEvent)
 		text := brief(kind, "")
 		if kind == lifecycle.TrafficShifted && len(split) > 0 {
-			text = "traffic is now " + Split(split)
+			text = "traffic is now " + split.String()
 		}
 		add(Event{Sequence: st.Sequence, Time: st.LastEventTime.Time, kind: kind, Text: text})
 	}
@@ -163,12 +163,12 @@ func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
 }
 
 // remember tells what the memory of an object refers to, and how the traffic is split now.
-func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
+func remember(s *v1alpha1.CDEventSubject) ([]Event, lifecycle.Split, error) {
 	if s.Status.Memory == "" {
 		return nil, nil, nil
 	}
 	var m struct {
-		Traffic   []lifecycle.Share                        `json:"traffic"`
+		Traffic   lifecycle.Split                          `json:"traffic"`
 		Held      *lifecycle.Held                          `json:"held"`
 		Last      *lifecycle.TransitionRef                 `json:"last"`
 		Revisions map[string]lifecycle.KnownRevision       `json:"revisions"`
@@ -187,7 +187,7 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
 		if ref := m.Revisions[name].Arrived; ref != nil {
 			add(ref, brief(ref.Type, name))
 			if ref.Type == lifecycle.Upgraded {
-				out[len(out)-1].Split = []lifecycle.Share{{Revision: name, Percent: 100}}
+				out[len(out)-1].Split = lifecycle.Split{{Revision: name, Percent: 100}}
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (g *gating) serve(ctx context.Context, v *servicestate.View, w *watching) {
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Service: v.Split, Guard: gatehttp.NewAccess(known, unknown), Ready: informer.HasSynced,
+		Service: v.Effective, Guard: gatehttp.NewAccess(known, unknown), Ready: informer.HasSynced,
 		Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
 	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, unknownQPS, unknownBurst)

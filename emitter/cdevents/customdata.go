@@ -137,7 +137,7 @@ func revision(r *lifecycle.Revision) *Revision {
 	for i, image := range r.Images {
 		images[i] = Image(image)
 	}
-	return &Revision{Name: r.Name, UID: r.UID, Generation: r.Generation, Images: images}
+	return &Revision{Name: r.Name, UID: string(r.UID), Generation: r.Generation, Images: images}
 }
 
 func shares(all []lifecycle.Share) []Share {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdevents/sdk-go/pkg/api"
 	packageurl "github.com/package-url/packageurl-go"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -28,7 +29,7 @@ func FuzzRender(f *testing.F) {
 		version := []string{Version05, Version04}[pick%2]
 		tr := story()[int(pick/2)%len(story())]
 		r := &lifecycle.Revision{
-			Name: revision, UID: value,
+			Name: revision, UID: types.UID(value),
 			Images:      []lifecycle.Image{{Container: name, Image: image, Digest: digest}},
 			Annotations: map[string]string{annotation: value},
 		}

@@ -4,7 +4,6 @@ package trace
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -147,13 +146,8 @@ func name(tr lifecycle.Transition) string {
 	return strings.Join(parts[2:min(4, len(parts))], ".")
 }
 
-func split(shares []lifecycle.Share) string {
-	var parts []string
-	for _, s := range shares[:min(len(shares), 4)] {
-		parts = append(parts, fmt.Sprintf("%d %% %s", s.Percent, s.Revision))
-	}
-	return strings.Join(parts, ", ")
-}
+// split says who gets which part of the traffic, for the largest shares.
+func split(of lifecycle.Split) string { return of[:min(len(of), 4)].String() }
 
 // failure says what failed; it is empty if nothing did.
 func failure(tr lifecycle.Transition) string {

@@ -72,13 +72,13 @@ type scene struct {
 	placer *cluster.Placer
 	at     string
 	layout canary.Layout
-	shares []lifecycle.Share
+	shares lifecycle.Split
 	now    time.Time
 	pods   known
 }
 
-// Shares implements cluster.Traffic.
-func (s *scene) Shares(types.NamespacedName) []lifecycle.Share { return s.shares }
+// Split implements cluster.Traffic.
+func (s *scene) Split(types.NamespacedName) lifecycle.Split { return s.shares }
 
 type noLoads struct{}
 

@@ -26,8 +26,8 @@ import (
 
 // Traffic knows the splits of Services.
 type Traffic interface {
-	// Shares returns the effective split of a Service, or none while it is not known.
-	Shares(service types.NamespacedName) []lifecycle.Share
+	// Split returns the effective split of a Service, or none while it is not known.
+	Split(service types.NamespacedName) lifecycle.Split
 }
 
 // Loads knows how many requests each shard of a Service handled. That decides which shards move.
@@ -104,7 +104,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 		}
 		return &cluster.Placement{}, nil
 	}
-	shares := p.Traffic.Shares(key)
+	shares := p.Traffic.Split(key)
 	if len(shares) == 0 {
 		return nil, nil //nolint:nilnil // unknown, which is not an error
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -161,7 +162,7 @@ func (p *Poller) Run(ctx context.Context) {
 				if over {
 					return
 				}
-				if again := p.poll(ctx, key); again > 0 {
+				if again := p.pollSafely(ctx, key); again > 0 {
 					p.queue.AddAfter(key, again)
 				}
 				p.queue.Done(key)
@@ -262,6 +263,22 @@ func (p *Poller) Polled(service types.NamespacedName) (began time.Time, version 
 		return c.began, c.version
 	}
 	return time.Time{}, ""
+}
+
+// afterPanic is when a cluster is polled again whose poll panicked.
+const afterPanic = time.Minute
+
+// pollSafely confines a panic, which is a bug, to its cluster. What pods report must not end the process.
+func (p *Poller) pollSafely(ctx context.Context, key types.NamespacedName) (again time.Duration) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			logging.FromContext(ctx).Errorw("Polling a cluster panicked, which is a bug: please report it", "service", key,
+				"panic", panicked, "stack", string(debug.Stack()))
+			p.Metrics.Polled("failed")
+			again = afterPanic
+		}
+	}()
+	return p.poll(ctx, key)
 }
 
 // poll polls one cluster and returns the delay until the next poll, or 0 for never.

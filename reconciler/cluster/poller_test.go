@@ -138,6 +138,18 @@ func (b *bench) Events(ctx context.Context, at netip.AddrPort, changed func(stri
 	return ctx.Err()
 }
 
+// TestPanicOfOneClusterEndsNoOther: a bug in reading one cluster must not end the process, and with it everybody's events.
+func TestPanicOfOneClusterEndsNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	w := b.poller()
+	w.sweep(t.Context())
+	w.Now = func() time.Time { panic("no clock") }
+	if again := w.pollSafely(t.Context(), cart); again != afterPanic || b.polls["failed"] != 1 {
+		t.Errorf("polled again after %s; the polls: %v", again, b.polls)
+	}
+}
+
 func TestPoll(t *testing.T) {
 	t.Parallel()
 	b := newBench()

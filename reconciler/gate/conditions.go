@@ -83,13 +83,13 @@ func (s *gateSync) measured(manager apis.ConditionManager, service *gaterun.Serv
 	// Set the condition once: each change is a new transition time, and a write.
 	unread, reason := "", ""
 	for _, n := range figures.NoData {
-		i := slices.IndexFunc(service.Revisions, func(r gaterun.Revision) bool {
-			return r.UID == n.Revision && (r.Percent > 0 || n.Reason == attribution.EntryMetricsUnavailable && service.Newest(r))
-		})
-		if i < 0 || !s.needs(n, figures, service.Revisions[i].Stateful) {
+		r, exists := service.Revision(n.Revision)
+		shown := exists && (service.Traffic.Percent(r.Name) > 0 ||
+			n.Reason == attribution.EntryMetricsUnavailable && service.Newest(r))
+		if !shown || !s.needs(n, figures, r.Stateful != "") {
 			continue
 		}
-		if why := explain(n, service.Revisions[i].Name); n.Reason == attribution.NotRead {
+		if why := explain(n, r.Name); n.Reason == attribution.NotRead {
 			unread, reason = why, string(n.Reason)
 		} else {
 			manager.MarkFalse(measured, string(n.Reason), "%s", why)

@@ -11,6 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // figured returns constant figures.
@@ -25,8 +26,8 @@ func (f figured) Figure(types.NamespacedName) (attribution.Figures, bool) { retu
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	// The third Revision is the newest, and has no traffic yet.
-	service := &gaterun.Service{Revisions: []gaterun.Revision{
-		{UID: "r1", Name: "cart-1", Generation: 1}, {UID: "r2", Name: "cart-2", Generation: 2, Percent: 100}, {UID: "r3", Name: "cart-3", Generation: 3},
+	service := &gaterun.Service{Route: lifecycle.Route{Traffic: lifecycle.Split{{Revision: "cart-2", Percent: 100}}}, Revisions: map[string]*lifecycle.Revision{
+		"cart-1": {UID: "r1", Name: "cart-1", Generation: 1}, "cart-2": {UID: "r2", Name: "cart-2", Generation: 2}, "cart-3": {UID: "r3", Name: "cart-3", Generation: 3},
 	}}
 	const handled, took = "handled_requests_total", "handled_request_duration_seconds"
 	for name, c := range map[string]struct {
@@ -43,7 +44,7 @@ func TestMeasured(t *testing.T) {
 		"other buckets":            {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, 1}, "BucketsDiffer", ""},
 		"others, and the one used": {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, .5}, "", ""},
 	} {
-		figures := attribution.Figures{NoData: []attribution.NoData{c.missing}, Revisions: []attribution.RevisionFigures{{Revision: attribution.Revision{UID: "r2"}, Bounds: c.bounds}}}
+		figures := attribution.Figures{NoData: []attribution.NoData{c.missing}, Revisions: []attribution.RevisionFigures{{Revision: attribution.Revision{Revision: &lifecycle.Revision{UID: "r2"}}, Bounds: c.bounds}}}
 		l := &gateSync{
 			gates: &gates{Gate: &Gate{Options: Options{Counts: figured{Figures: figures}}}},
 			gate:  &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}, spec: &v1alpha1.CanaryGateSpec{Service: "cart"},

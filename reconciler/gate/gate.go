@@ -173,6 +173,24 @@ func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
 	return m
 }
 
+// resume continues a stored run. It is never nil: if there is an error, Fail can still end it.
+func resume(ctx context.Context, namespace string, stored *v1alpha1.GateRun) (*gaterun.Run, error) {
+	run, err := gaterun.Resume(ctx, namespace, stored)
+	logBug(ctx, run, err)
+	return run, err //nolint:wrapcheck // the error is complete
+}
+
+func step(ctx context.Context, run *gaterun.Run, m gaterun.Moment) { logBug(ctx, run, run.Step(m)) }
+
+// logBug logs where a run panicked.
+func logBug(ctx context.Context, run *gaterun.Run, err error) {
+	var p *gaterun.ProblemError
+	if errors.As(err, &p) && p.Stack != "" {
+		logging.FromContext(ctx).Errorw("A run of a gate panicked, which is a bug: please report it",
+			"service", run.Namespace+"/"+run.GateRun.Service.Name, "run", run.GateRun.ID, "error", err, "stack", p.Stack)
+	}
+}
+
 // find returns a CanaryGate, or nil. Only the API server can say that there is none: the
 // cache may be behind.
 func (g *Gate) find(ctx context.Context, namespace, name string) (*v1alpha1.CanaryGate, error) {

@@ -71,7 +71,7 @@ func (r *replica) see(version, revision string, ready bool) {
 			Effective: true,
 			Traffic:   []lifecycle.Share{{Revision: revision, Percent: 100}},
 		},
-		Revisions: map[string]lifecycle.Revision{
+		Revisions: map[string]*lifecycle.Revision{
 			"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true},
 			"cart-2": {Name: "cart-2", Template: "cart-2", Generation: 2, Ready: true},
 			"cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},
@@ -180,7 +180,7 @@ func TestMergedUpdatesAreRewound(t *testing.T) {
 					Effective: true,
 					Traffic:   []lifecycle.Share{{Revision: "cart-3", Percent: 100}},
 				},
-				Revisions: map[string]lifecycle.Revision{
+				Revisions: map[string]*lifecycle.Revision{
 					"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true},
 					"cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},
 				},

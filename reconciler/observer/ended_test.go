@@ -60,7 +60,7 @@ func TestRemovedObjectStaysRemoved(t *testing.T) {
 	_, journalEnds := leader(t, entries, "")
 	journalEnds()
 	see("3", lifecycle.Snapshot{
-		Ready: true, Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", Ready: true}},
+		Ready: true, Revisions: map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", Ready: true}},
 		Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 100}}},
 	})
 	for _, o := range entries.All() {

@@ -32,7 +32,7 @@ func TestUnsavedMemoryCountsInTheSameFold(t *testing.T) {
 	}
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-	revisions := map[string]lifecycle.Revision{
+	revisions := map[string]*lifecycle.Revision{
 		"cart-1": {Name: "cart-1", Generation: 1, Ready: true},
 		"cart-2": {Name: "cart-2", Generation: 2, Ready: true},
 	}

@@ -75,7 +75,7 @@ func rendered(t *testing.T, ofService, ofRevision map[string]string) string {
 	}
 	rev.Facts.Annotations = ofRevision
 	tr := lifecycle.Transition{
-		Sequence: 1, Time: time.Unix(1e9, 0), Type: lifecycle.Deployed, Revision: &rev.Facts,
+		Sequence: 1, Time: time.Unix(1e9, 0), Type: lifecycle.Deployed, Revision: rev.Facts,
 		Annotations: ofService,
 	}
 	out, err := cdevents.Render(

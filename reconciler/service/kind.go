@@ -235,7 +235,7 @@ func Compose(p observer.Parts) *Composed {
 		Annotations: svc.Annotations,
 		Labels:      svc.Labels,
 		Trouble:     svc.Trouble,
-		Revisions:   map[string]lifecycle.Revision{},
+		Revisions:   map[string]*lifecycle.Revision{},
 	}
 	var domains []string
 	for name, part := range p {

@@ -173,8 +173,8 @@ func isRevision(value any) bool {
 // known returns the Revisions of a Service at one moment, together with those that came
 // later or were fetched, as far as they belong to it. A Revision of the same name may be
 // left of a Service that is gone.
-func known(at observer.Parts, more ...observer.Parts) map[string]lifecycle.Revision {
-	out := map[string]lifecycle.Revision{}
+func known(at observer.Parts, more ...observer.Parts) map[string]*lifecycle.Revision {
+	out := map[string]*lifecycle.Revision{}
 	for _, parts := range append([]observer.Parts{at}, more...) {
 		with := maps.Clone(at)
 		for name, p := range parts {
@@ -183,7 +183,7 @@ func known(at observer.Parts, more ...observer.Parts) map[string]lifecycle.Revis
 			}
 		}
 		for name, r := range Compose(with).Snapshot.Revisions {
-			if !out[name].Ready {
+			if had := out[name]; had == nil || !had.Ready {
 				out[name] = r
 			}
 		}

@@ -23,7 +23,7 @@ import (
 type revisionValue struct {
 	// Owner is the UID of the Service that the Revision belongs to.
 	Owner types.UID
-	Facts lifecycle.Revision
+	Facts *lifecycle.Revision
 }
 
 func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
@@ -40,11 +40,11 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 	runtime, wrong := declared(o.Annotations)
 	v := revisionValue{
 		Owner: types.UID(o.Labels[serving.ServiceUIDLabelKey]),
-		Facts: lifecycle.Revision{
+		Facts: &lifecycle.Revision{
 			Stateful:    runtime,
 			Misdeclared: wrong,
 			Name:        o.Name,
-			UID:         string(o.UID),
+			UID:         o.UID,
 			Generation:  generation,
 			Template:    template,
 			Ready:       ready != nil && ready.IsTrue(),

@@ -14,6 +14,7 @@ import (
 	"knative.dev/serving/pkg/reconciler/route/resources/names"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle/traffic"
 )
 
 // routeValue is what the caches hold of a Route.
@@ -35,19 +36,15 @@ func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 		Rollout:   current && rollout,
 		Effective: o.IsReady() || current && (rollout || assigned.IsTrue() && ingress.IsTrue()),
 		Trouble:   routeTrouble(ingress, assigned),
+		Traffic:   traffic.Split(o.Status.Traffic),
 	}}
-	targets := make([]lifecycle.Share, 0, len(o.Status.Traffic))
 	var tagged []string
 	waits := uncertified(o)
 	for _, t := range o.Status.Traffic {
-		if t.Percent != nil {
-			targets = append(targets, lifecycle.Share{Revision: t.RevisionName, Percent: *t.Percent})
-		}
 		if t.Tag != "" {
 			tagged = p.public(tagged, t.URL)
 		}
 	}
-	v.Traffic = lifecycle.Split(targets)
 	slices.Sort(tagged)
 	v.URLs = lifecycle.BoundURLs(append(p.public(nil, o.Status.URL), slices.Compact(tagged)...))
 	for _, u := range v.URLs {

@@ -24,7 +24,7 @@ func facts(t *testing.T, annotations map[string]string) lifecycle.Revision {
 	if !ok {
 		t.Fatal("not a Revision")
 	}
-	return v.Facts
+	return *v.Facts
 }
 
 func TestRevisionDeclaration(t *testing.T) {

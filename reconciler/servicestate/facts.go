@@ -36,28 +36,12 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 		f.OneCall = f.OneCall && err == nil && d.OneCall
 		timeouts[pod.RevisionUID] = pod.Grace
 	}
-	required := map[string]float64{}
-	route := snapshot.Route
-	if route != nil {
-		for _, share := range route.Traffic {
-			required[share.Revision] += float64(share.Percent) / 100
-		}
-	}
 	parts := v.cluster(service)
 	for name, r := range snapshot.Revisions {
 		// The Configuration of a Service has the Service's name.
-		out := attribution.Revision{
-			UID: types.UID(
-				r.UID,
-			),
-			Name:          name,
-			Configuration: service.Name,
-			Stateful:      r.Stateful != "",
-			Misdeclared:   r.Misdeclared != "",
-			Timeout:       timeouts[types.UID(r.UID)],
-		}
-		if route != nil && route.Effective {
-			share := required[name]
+		out := attribution.Revision{Revision: r, Configuration: service.Name, Timeout: timeouts[r.UID]}
+		if route := snapshot.Route; route != nil && route.Effective {
+			share := float64(route.Traffic.Percent(name)) / 100
 			out.Required = &share
 		}
 		if part, ok := parts[name]; ok {

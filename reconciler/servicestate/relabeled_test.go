@@ -15,7 +15,7 @@ import (
 func TestRelabeledPodIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
 	there := &fakePods{pods: []*pods.Pod{running("p1", "", nil)}, strangers: map[types.UID]bool{}}
-	v, warned := viewOf(there, lifecycle.Snapshot{Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}, "cart-2": {Name: "cart-2", UID: "r2"}}})
+	v, warned := viewOf(there, lifecycle.Snapshot{Revisions: map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}, "cart-2": {Name: "cart-2", UID: "r2"}}})
 	look := func(change func(*pods.Pod)) (members, claimed int) {
 		pod := *there.pods[0]
 		change(&pod)

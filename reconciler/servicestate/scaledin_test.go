@@ -22,8 +22,8 @@ func TestScaledInPodHasNotFailed(t *testing.T) {
 	}
 	scaledIn.Deleting = time.Now()
 	v, _ := viewOf(&fakePods{pods: []*pods.Pod{scaledIn, evicted}}, lifecycle.Snapshot{
-		Route:     &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 100}}},
-		Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}},
+		Route:     &lifecycle.Route{Effective: true, Traffic: lifecycle.Split{{Revision: "cart-1", Percent: 100}}},
+		Revisions: map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}},
 	})
 	v.Targets(t.Context(), cartKey)
 	f := v.Facts(cartKey)

@@ -27,39 +27,48 @@ func (v *View) Service(key types.NamespacedName) (*gaterun.Service, bool) {
 	return v.state(key, uid, snapshot), true
 }
 
-// Split returns a Service whose traffic is known and effective, otherwise nil.
-func (v *View) Split(key types.NamespacedName) *gaterun.Service {
-	services := v.watched()
-	if services == nil {
+// Effective returns a Service whose split is in effect, otherwise nil.
+func (v *View) Effective(key types.NamespacedName) *gaterun.Service {
+	uid, snapshot, is := v.effective(key)
+	if !is {
 		return nil
-	}
-	uid, snapshot, exists := services.Snapshot(key)
-	if !exists || snapshot.Route == nil || !snapshot.Route.Effective {
-		return nil
-	}
-	for _, share := range snapshot.Route.Traffic {
-		if _, ok := snapshot.Revisions[share.Revision]; !ok {
-			return nil // the Revision informer lags behind the Route informer
-		}
 	}
 	return v.state(key, uid, snapshot)
 }
 
+// Split returns the split of a Service, or none if it is not in effect.
+func (v *View) Split(key types.NamespacedName) lifecycle.Split {
+	if _, snapshot, is := v.effective(key); is {
+		return snapshot.Route.Traffic
+	}
+	return nil
+}
+
+// effective reports whether the split of a Service is in effect and all of its Revisions are known.
+func (v *View) effective(key types.NamespacedName) (uid types.UID, s lifecycle.Snapshot, is bool) {
+	services := v.watched()
+	if services == nil {
+		return "", s, false
+	}
+	uid, s, exists := services.Snapshot(key)
+	return uid, s, exists && s.Route != nil && s.Route.Effective && len(known(s)) == len(s.Route.Traffic)
+}
+
+// known is the part of a split that goes to known Revisions. Their informer lags behind that of Routes.
+func known(s lifecycle.Snapshot) lifecycle.Split {
+	return slices.DeleteFunc(slices.Clone(s.Route.Traffic), func(share lifecycle.Share) bool {
+		_, exists := s.Revisions[share.Revision]
+		return !exists
+	})
+}
+
 func (v *View) state(key types.NamespacedName, uid types.UID, snapshot lifecycle.Snapshot) *gaterun.Service {
-	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready}
+	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Revisions: snapshot.Revisions}
+	if snapshot.Route != nil {
+		out.Route = *snapshot.Route
+		out.Traffic = known(snapshot)
+	}
 	v.place(out, key, snapshot.Route)
-	percent := map[string]int64{}
-	if route := snapshot.Route; route != nil {
-		out.Effective, out.Rollout = route.Effective, route.Rollout
-		for _, share := range route.Traffic {
-			percent[share.Revision] += share.Percent
-		}
-	}
-	for name, r := range snapshot.Revisions {
-		out.Revisions = append(out.Revisions, gaterun.Revision{
-			Name: name, UID: types.UID(r.UID), Generation: r.Generation, Percent: percent[name], Stateful: r.Stateful != "",
-		})
-	}
 	return out
 }
 
@@ -88,7 +97,7 @@ func (v *View) place(out *gaterun.Service, key types.NamespacedName, route *life
 		return
 	case c.Placement.Mode != lifecycle.PlacementEnforce || c.Placement.Coordinator != "":
 		return
-	case !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)):
+	case !slices.Equal(c.Placement.Split, route.Traffic):
 		lacks(gaterun.PlacementPlanMissing, 0)
 		return
 	case c.Placement.Pending > 0:

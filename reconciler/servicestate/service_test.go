@@ -4,6 +4,7 @@ package servicestate
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,8 +21,8 @@ func TestServiceForGates(t *testing.T) {
 	t.Parallel()
 	snapshot := lifecycle.Snapshot{
 		Ready: true,
-		Route: &lifecycle.Route{Effective: true, Rollout: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}},
-		Revisions: map[string]lifecycle.Revision{
+		Route: &lifecycle.Route{Effective: true, Rollout: true, Traffic: lifecycle.Split{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}},
+		Revisions: map[string]*lifecycle.Revision{
 			"cart-1": {Name: "cart-1", UID: "r1", Generation: 1, Stateful: "pekko"}, "cart-2": {Name: "cart-2", UID: "r2", Generation: 2}, "cart-3": {Name: "cart-3", UID: "r3", Generation: 3},
 		},
 	}
@@ -31,16 +32,8 @@ func TestServiceForGates(t *testing.T) {
 	}
 	v.UpdateCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady}}})
 	got := v.state(cartKey, "u", snapshot)
-	byName := map[string]gaterun.Revision{}
-	for _, r := range got.Revisions {
-		byName[r.Name] = r
-	}
-	want := map[string]gaterun.Revision{
-		"cart-1": {Name: "cart-1", UID: "r1", Generation: 1, Percent: 90, Stateful: true},
-		"cart-2": {Name: "cart-2", UID: "r2", Generation: 2, Percent: 10},
-		"cart-3": {Name: "cart-3", UID: "r3", Generation: 3},
-	}
-	if diff := cmp.Diff(want, byName); diff != "" || got.UID != "u" || !got.Settled || !got.Effective || !got.Rollout || !got.Moving {
+	diff := cmp.Diff(snapshot.Revisions, got.Revisions) + cmp.Diff(snapshot.Route.Traffic, got.Traffic)
+	if diff != "" || got.UID != "u" || !got.Settled || !got.Effective || !got.Rollout || !got.Moving {
 		t.Errorf("%+v %s", got, diff)
 	}
 	v.UpdateCluster(cartKey, observer.Part{})
@@ -57,8 +50,8 @@ func shards(n int) gaterun.Misplacement {
 
 func TestMisplacedShards(t *testing.T) {
 	t.Parallel()
-	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
-	all := []lifecycle.Share{{Revision: "cart-1", Percent: 100}}
+	ten := lifecycle.Split{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	all := lifecycle.Split{{Revision: "cart-1", Percent: 100}}
 	for name, c := range map[string]struct {
 		placement *lifecycle.Placement
 		rollout   bool
@@ -86,8 +79,8 @@ func TestMisplacedShards(t *testing.T) {
 // Gates compare what is handled with a plan only if it is for the split in effect and the cluster follows it.
 func TestPlanForGates(t *testing.T) {
 	t.Parallel()
-	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
-	all := []lifecycle.Share{{Revision: "cart-1", Percent: 100}}
+	ten := lifecycle.Split{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	all := lifecycle.Split{{Revision: "cart-1", Percent: 100}}
 	stored := &v1alpha1.ShardPlacement{Status: v1alpha1.ShardPlacementStatus{Version: 7, Mode: v1alpha1.PlacementEnforce}}
 	observed := &v1alpha1.ShardPlacement{Status: v1alpha1.ShardPlacementStatus{Version: 8, Mode: v1alpha1.PlacementObserve}}
 	for name, c := range map[string]struct {
@@ -128,7 +121,7 @@ func TestPlanForGates(t *testing.T) {
 // Two pods name a shard that moves, or one that starts does not answer: then a poll cannot tell where the shards are.
 func TestShardsStayMisplacedWhileAPollCannotTell(t *testing.T) {
 	t.Parallel()
-	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	ten := lifecycle.Split{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
 	snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Traffic: ten}}
 	v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{})
 	saw := func(state lifecycle.ClusterState, p *lifecycle.Placement) gaterun.Misplacement {
@@ -150,7 +143,7 @@ func TestShardsStayMisplacedWhileAPollCannotTell(t *testing.T) {
 // are.
 func TestShardsAreMisplacedUntilANewLeaderKnowsBetter(t *testing.T) {
 	t.Parallel()
-	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	ten := lifecycle.Split{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
 	snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Traffic: ten}}
 	declares := func(placement string) map[string]string {
 		return map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart", v1alpha1.AnnotationPlacement: placement}
@@ -192,11 +185,11 @@ func TestShardsAreMisplacedUntilANewLeaderKnowsBetter(t *testing.T) {
 // A split counts only when the ingress has it, not when Serving has written it.
 func TestSplitIsEffective(t *testing.T) {
 	t.Parallel()
-	traffic := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
-	both := map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}, "cart-2": {Name: "cart-2", UID: "r2"}}
+	traffic := lifecycle.Split{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	both := map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}, "cart-2": {Name: "cart-2", UID: "r2"}}
 	for name, c := range map[string]struct {
 		route     *lifecycle.Route
-		revisions map[string]lifecycle.Revision
+		revisions map[string]*lifecycle.Revision
 		want      map[string]int64
 		rollout   bool
 	}{
@@ -206,16 +199,16 @@ func TestSplitIsEffective(t *testing.T) {
 			route: &lifecycle.Route{Effective: true, Traffic: traffic}, revisions: both, want: map[string]int64{"cart-1": 90, "cart-2": 10},
 		},
 		"gradual rollout":     {route: &lifecycle.Route{Effective: true, Rollout: true}, revisions: both, want: map[string]int64{}, rollout: true},
-		"an unknown Revision": {route: &lifecycle.Route{Effective: true, Traffic: traffic}, revisions: map[string]lifecycle.Revision{"cart-1": both["cart-1"]}},
+		"an unknown Revision": {route: &lifecycle.Route{Effective: true, Traffic: traffic}, revisions: map[string]*lifecycle.Revision{"cart-1": both["cart-1"]}},
 	} {
 		v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{Route: c.route, Revisions: c.revisions})
-		got := v.Split(cartKey)
-		if (got == nil) != (c.want == nil) || got != nil && (!maps.Equal(got.Split(), c.want) || got.Rollout != c.rollout || !got.Effective) {
+		got := v.Effective(cartKey)
+		if (got == nil) != (c.want == nil) || got != nil && (!slices.Equal(got.Traffic, v.Split(cartKey)) || !maps.Equal(got.Traffic.Percentages(), c.want) || got.Rollout != c.rollout || !got.Effective) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	early := New(&fakePods{}, func() Services { return nil }, nil)
-	if early.Split(cartKey) != nil {
+	if early.Effective(cartKey) != nil || early.Split(cartKey) != nil {
 		t.Error("a split is known before anything is watched")
 	}
 }

@@ -24,8 +24,8 @@ func TestTakeover(t *testing.T) {
 			t.Parallel()
 			there := &fakePods{down: down, pods: []*pods.Pod{running("p1", "10.0.0.1", nil)}}
 			v, _ := viewOf(there, lifecycle.Snapshot{
-				Route:     &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 100}}},
-				Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}},
+				Route:     &lifecycle.Route{Effective: true, Traffic: lifecycle.Split{{Revision: "cart-1", Percent: 100}}},
+				Revisions: map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}},
 			})
 			now := time.Unix(1e6, 0)
 			counts := attribution.NewCounts(v.Facts, func() time.Time { return now })

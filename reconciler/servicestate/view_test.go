@@ -119,8 +119,8 @@ func TestTargets(t *testing.T) {
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	v, _ := viewOf(&fakePods{pods: []*pods.Pod{running("p1", "10.0.0.1", nil)}}, lifecycle.Snapshot{
-		Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 95}, {Revision: "cart-2", Percent: 5}}},
-		Revisions: map[string]lifecycle.Revision{
+		Route: &lifecycle.Route{Effective: true, Traffic: lifecycle.Split{{Revision: "cart-1", Percent: 95}, {Revision: "cart-2", Percent: 5}}},
+		Revisions: map[string]*lifecycle.Revision{
 			"cart-1": {Name: "cart-1", UID: "r1", Stateful: "pekko"}, "cart-2": {Name: "cart-2", UID: "r2", Misdeclared: "pekka"}, "cart-0": {Name: "cart-0", UID: "r0"},
 		},
 	})
@@ -144,9 +144,9 @@ func TestFacts(t *testing.T) {
 	}
 	share := func(f float64) *float64 { return &f }
 	want := map[string]attribution.Revision{
-		"cart-0": {UID: "r0", Name: "cart-0", Configuration: "cart", Required: share(0)},
-		"cart-1": {UID: "r1", Name: "cart-1", Configuration: "cart", Required: share(.95), Timeout: time.Minute, Stateful: true, ClusterMembers: share(1), ClusterShards: share(34)},
-		"cart-2": {UID: "r2", Name: "cart-2", Configuration: "cart", Required: share(.05), Misdeclared: true},
+		"cart-0": {Revision: &lifecycle.Revision{UID: "r0", Name: "cart-0"}, Configuration: "cart", Required: share(0)},
+		"cart-1": {Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Stateful: "pekko"}, Configuration: "cart", Required: share(.95), Timeout: time.Minute, ClusterMembers: share(1), ClusterShards: share(34)},
+		"cart-2": {Revision: &lifecycle.Revision{UID: "r2", Name: "cart-2", Misdeclared: "pekka"}, Configuration: "cart", Required: share(.05)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -161,7 +161,7 @@ func TestFacts(t *testing.T) {
 		}
 	}
 	// A split that is not effective yet does not count.
-	v, _ = viewOf(&fakePods{}, lifecycle.Snapshot{Route: &lifecycle.Route{}, Revisions: map[string]lifecycle.Revision{"cart-1": {UID: "r1"}}})
+	v, _ = viewOf(&fakePods{}, lifecycle.Snapshot{Route: &lifecycle.Route{}, Revisions: map[string]*lifecycle.Revision{"cart-1": {UID: "r1"}}})
 	if f := v.Facts(cartKey); f.Revisions[0].Required != nil {
 		t.Errorf("%+v", f)
 	}

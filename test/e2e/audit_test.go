@@ -6,12 +6,15 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -41,15 +44,6 @@ func (l *auditLog) fromNow() (*auditLog, error) {
 		return nil, fmt.Errorf("looking for the audit log: %w", err)
 	}
 	return &auditLog{path: l.path, from: info.Size(), opened: info}, nil
-}
-
-// rotated reports whether a part of the log is in another file.
-func (l *auditLog) rotated() (bool, error) {
-	info, err := os.Stat(l.path)
-	if err != nil {
-		return false, fmt.Errorf("looking for the audit log: %w", err)
-	}
-	return !os.SameFile(info, l.opened), nil
 }
 
 // entry is one request in the audit log.
@@ -101,30 +95,57 @@ func (e entry) updatesGateRun(ours func(namespace, name string) bool) bool {
 		slices.Contains([]string{"update", "patch"}, e.Verb) && ours(o.Namespace, o.Name)
 }
 
-// of returns the requests of one user.
+// of returns the requests of one user. It reads the files that the log was rotated to, too.
 func (l *auditLog) of(user string) ([]entry, error) {
-	f, err := os.Open(l.path)
+	files, err := l.files()
 	if err != nil {
-		return nil, fmt.Errorf("opening the audit log: %w", err)
-	}
-	defer func() { _ = f.Close() }() // the file is only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("opening the audit log: %w", err)
-	}
-	// A file that is shorter than before has been rotated: all of it is new.
-	if info.Size() >= l.from {
-		if _, err := f.Seek(l.from, io.SeekStart); err != nil {
-			return nil, fmt.Errorf("reading the audit log: %w", err)
-		}
+		return nil, err
 	}
 	var out []entry
+	for i, path := range files {
+		from := int64(0)
+		if i == 0 {
+			from = l.from
+		}
+		if out, err = appendEntries(out, path, from, user); err != nil {
+			return nil, fmt.Errorf("reading the audit log %s: %w", path, err)
+		}
+	}
+	return out, nil
+}
+
+// files lists the files of the log, oldest first, beginning with the one that was current when it was opened.
+func (l *auditLog) files() ([]string, error) {
+	extension := filepath.Ext(l.path)
+	all, err := filepath.Glob(strings.TrimSuffix(l.path, extension) + "-*" + extension) // their names end with the time
+	if err != nil {
+		return nil, fmt.Errorf("looking for the audit log: %w", err)
+	}
+	slices.Sort(all)
+	all = append(all, l.path)
+	for i, path := range all {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, l.opened) {
+			return all[i:], nil
+		}
+	}
+	return nil, fmt.Errorf("the audit log %s was rotated so often that its beginning is gone", l.path)
+}
+
+func appendEntries(out []entry, path string, from int64, user string) ([]entry, error) {
+	f, err := os.Open(path) // #nosec G304 -- a file of the cluster
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // the file is only read
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return nil, err
+	}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e entry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			continue // the last line may be incomplete
+		if !bytes.Contains(lines.Bytes(), []byte(user)) || json.Unmarshal(lines.Bytes(), &e) != nil {
+			continue // somebody else's; or the last line, which may be incomplete
 		}
 		if e.User.Username == user {
 			out = append(out, e)

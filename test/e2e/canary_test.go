@@ -60,6 +60,7 @@ func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
 // TestCanaryAfterTheSharding measures a canary that gets 5 % of the traffic, handles a third of it, and fails 5 % of
 // what it handles. Measured at the entry, both Revisions have the same error rate.
 func TestCanaryAfterTheSharding(t *testing.T) {
+	sideBySide(t)
 	if suite.guest {
 		t.Skip("it needs the controller")
 	}

@@ -54,6 +54,7 @@ func shell() string {
 
 // TestBroker sends to a Broker and receives from a Trigger.
 func TestBroker(t *testing.T) {
+	sideBySide(t)
 	if !suite.full {
 		t.Skip("it needs Knative Eventing: make e2e-full")
 	}
@@ -73,6 +74,7 @@ func TestBroker(t *testing.T) {
 
 // TestEventListener starts Tekton TaskRuns on an upgrade, once in binary and once in structured mode.
 func TestEventListener(t *testing.T) {
+	sideBySide(t)
 	if !suite.full {
 		t.Skip("it needs Tekton Triggers: make e2e-full")
 	}

@@ -119,10 +119,6 @@ func (m *meter) read(happened string) float64 {
 	}
 	m.s.Helper()
 	rested := m.s.rest()
-	if rotated, err := m.log.rotated(); rotated || err != nil {
-		say("%s: the writes are not known, because the audit log was rotated (error: %v)", m.s.Name(), err)
-		return 0
-	}
 	events, delivered := m.delivered()
 	requests, err := m.log.of(m.user)
 	m.s.must(err)

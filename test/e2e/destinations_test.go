@@ -51,6 +51,7 @@ func (s *scene) serveKnative(name string) *sink {
 // TestSinks sends the events of one Service to sinks of every kind. All receive the same events with the same ids,
 // whether they are referenced by URI or by object.
 func TestSinks(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	byKnative := s.serveKnative("knative-sink")
 	s.source("by-service", service("sink"), labelled)
@@ -78,6 +79,7 @@ func TestSinks(t *testing.T) {
 // TestUnresolvableSinks checks that the condition and kubectl's columns say what is wrong, and that pending events are
 // delivered once the sink exists.
 func TestUnresolvableSinks(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	ctx := t.Context()
 	cases := map[string]duckv1.Destination{

@@ -21,6 +21,7 @@ import (
 // TestEventTypes checks that Knative Eventing creates EventTypes for a source. If Eventing's controller finds a kind
 // before the API server serves it, it gives up until it restarts; the test then restarts it.
 func TestEventTypes(t *testing.T) {
+	sideBySide(t)
 	if !suite.full {
 		t.Skip("it needs Knative Eventing: make e2e-full")
 	}

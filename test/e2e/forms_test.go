@@ -17,6 +17,7 @@ import (
 // TestEventFormats has four sources choose which events they send and how: in structured mode, filtered, with
 // overrides of their own; events that a sink rejects for good go to the dead letter sink.
 func TestEventFormats(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	strict := s.serve("strict")
 	s.must(strict.fault(t.Context(), `{"status":400}`))

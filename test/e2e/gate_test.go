@@ -52,6 +52,7 @@ func (s *scene) release(env map[string]string) string {
 
 // TestTektonStopsABadCanary: a canary that fails a fifth of what it handles, wherever it entered, loses its traffic.
 func TestTektonStopsABadCanary(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	run := s.release(map[string]string{"FAIL_RATE": "0.2"})
 	s.ended(run, corev1.ConditionFalse, "1=100")
@@ -167,6 +168,7 @@ func setTimeout(run *unstructured.Unstructured, tasks string) {
 // TestTektonCancelAfterTheEnd cancels a rollout whose first gate has passed. Tekton marks that run as cancelled too,
 // but its status must not change.
 func TestTektonCancelAfterTheEnd(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	s.flow()
 	s.gate(quick)

@@ -18,6 +18,7 @@ import (
 // TestGradualRollout lets Serving move the traffic in many steps. They are reported in a few events, at least ten
 // seconds apart, and the last step always is.
 func TestGradualRollout(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	s.source("source", service("sink"))
 	app := kit.App(s.ns, "shop", suite.app, "one")
@@ -52,6 +53,7 @@ func TestGradualRollout(t *testing.T) {
 
 // TestSilence: standalone Routes and Configurations, and scaling to zero, cause no events.
 func TestSilence(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	ctx := t.Context()
 	s.source("source", service("sink"))

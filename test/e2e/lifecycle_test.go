@@ -20,6 +20,7 @@ import (
 // TestLifeOfAService follows a Knative Service from creation through a canary, a promotion and a rollback to its
 // removal. Two sources receive the events: one as CDEvents 0.5, the other as 0.4.
 func TestLifeOfAService(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	ctx := t.Context()
 	s.source("new", service("sink"), production)

@@ -41,6 +41,11 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "preparing the end-to-end tests:", err)
 	} else {
 		code = m.Run()
+		// Here, and not in a test: tests that run side by side end after all others.
+		if err := nothingWasWritten(context.WithoutCancel(ctx)); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL: what the controller wrote:", err)
+			code = 1
+		}
 	}
 	// Clean up after a signal too: the cluster may not be ours.
 	if err := clean(context.WithoutCancel(ctx), code != 0); err != nil {
@@ -52,7 +57,7 @@ func TestMain(m *testing.M) {
 }
 
 func prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Minute) // a cold build of all images on a busy machine
 	defer cancel()
 	var err error
 	if suite.Kit, err = kit.New(ctx); err != nil {
@@ -120,6 +125,15 @@ func clean(ctx context.Context, failed bool) error {
 	}
 	say("uninstalled the controller in %s", took(began))
 	return deleteNamespaces(ctx)
+}
+
+// sideBySide lets a test run together with others of its kind, after those that need the controller, its settings or the
+// machine for themselves. It must not disturb what others see, nor depend on what the controller does for them.
+func sideBySide(t *testing.T) {
+	t.Helper()
+	if suite.full {
+		t.Parallel()
+	}
 }
 
 func say(format string, args ...any) {

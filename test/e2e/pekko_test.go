@@ -47,6 +47,7 @@ func (s *scene) akka() *kit.Cart {
 // TestPekkoApp verifies what the canary tests assume of test/pekko: one cluster of two Revisions, and correct counters.
 // Its canary has a higher app-version, so Pekko gives it all new shards.
 func TestPekkoApp(t *testing.T) {
+	sideBySide(t)
 	t.Run("AppVersionSet", func(t *testing.T) {
 		s := emptyScene(t)
 		app := s.pekko()
@@ -101,6 +102,7 @@ func TestPekkoApp(t *testing.T) {
 
 // TestAkkaApp verifies the same of test/akka, without an app-version.
 func TestAkkaApp(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	s := emptyScene(t)
 	app := s.akka()
@@ -111,6 +113,7 @@ func TestAkkaApp(t *testing.T) {
 
 // TestPekkoSplit shows a common mistake: pods that discover only their own Revision form a cluster for each Revision.
 func TestPekkoSplit(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	s := newScene(t)
 	if !suite.guest {
@@ -162,6 +165,7 @@ func TestPekkoSplit(t *testing.T) {
 // TestPekkoWithKamon shows what can be measured of an application without counters: the exact number of handled
 // requests, from Kamon's sum per shard, and no outcomes.
 func TestPekkoWithKamon(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	s := emptyScene(t)
 	app := s.pekko()

@@ -20,6 +20,7 @@ import (
 // The oldest member assigns the shards, so the plan has no effect until the pods of the old Revision are gone, and none
 // after the rollback. The condition on the Service's CDEventSubject says so, and requests are answered all the time.
 func TestPlacementIsIntroduced(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	if suite.guest {
 		t.Skip("it reads the ledger")

@@ -22,6 +22,7 @@ import (
 // TestPlacement rolls a canary out on Pekko with the client library, and back. At each step, the canary has exactly its
 // percentage of the 100 shards, and no shard has moved that did not have to.
 func TestPlacement(t *testing.T) {
+	sideBySide(t)
 	for name, version := range map[string][2]string{
 		// Pekko alone gives the higher version all shards that are allocated while there are two.
 		"AppVersionSet": {"1", "2"},
@@ -43,6 +44,7 @@ func TestPlacement(t *testing.T) {
 
 // TestPlacementAkka does the same on Akka, without an app-version: Akka alone gives each member an equal part.
 func TestPlacementAkka(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	s := newScene(t)
 	s.source("source", service("sink"), production)
@@ -54,6 +56,7 @@ func TestPlacementAkka(t *testing.T) {
 
 // TestPlacementProtoactor does the same on protoactor-go, with its client library.
 func TestPlacementProtoactor(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	s := newScene(t)
 	s.source("source", service("sink"), production)
@@ -226,6 +229,7 @@ func (s *scene) rebalanced(app *kit.Cart, steps []step) {
 // how many requests the gate needed to stop a bad release, with placement and without. The carts are spread evenly over
 // the shards: a plan can say who handles a shard, and not how many carts it has.
 func TestGateOverPlacement(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	if suite.guest {
 		t.Skip("it needs the controller")

@@ -48,6 +48,7 @@ spec:
 // TestRecipes applies the recipes for a chat and for an archive, and lets events arrive. The sink stands in for the
 // chat.
 func TestRecipes(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {
 		t.Skip("it needs the controller, Knative Eventing, and the registry of the cluster made by test/cluster")

@@ -94,6 +94,7 @@ func TestRefusals(t *testing.T) {
 
 // TestRefusalsOfGates writes gates that could not judge anything.
 func TestRefusalsOfGates(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	ctx := t.Context()
 	api := suite.Ours.CanaryGates(s.ns)

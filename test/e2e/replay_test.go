@@ -16,6 +16,7 @@ import (
 
 // TestReplay: a source that is created later receives the present state once, and then events like the others.
 func TestReplay(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	s.source("early", service("sink"))
 	s.deploy("shop")

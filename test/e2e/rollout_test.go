@@ -34,6 +34,7 @@ func (s *scene) second() string {
 // TestTektonStarts: the event of a ready Revision starts its rollout once, in either mode, and 10 % of the traffic are
 // in effect when the gate starts.
 func TestTektonStarts(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	s.flow()
 	// A second source sends in the other mode. Its events have other ids, because its environment differs.
@@ -92,6 +93,7 @@ func (s *scene) denied(run string) {
 
 // TestTektonGateThatNeverRan stops a rollout between a step and its gate. There is no verdict, and it is rolled back.
 func TestTektonGateThatNeverRan(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	s.flow()
 	s.source("plain", service("sink"))
@@ -114,6 +116,7 @@ func TestTektonGateThatNeverRan(t *testing.T) {
 
 // TestTektonRefuses starts rollouts that must not move any traffic.
 func TestTektonRefuses(t *testing.T) {
+	sideBySide(t)
 	s := newScene(t)
 	s.flow()
 	ctx := t.Context()

@@ -16,6 +16,7 @@ import (
 // TestShardedApp verifies what the canary tests assume of test/sharded: one cluster of two Revisions, in which requests
 // are handled by another Revision than the one they entered, and correct counters.
 func TestShardedApp(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	s := emptyScene(t)
 	app := s.sharded()
@@ -34,6 +35,7 @@ func TestShardedApp(t *testing.T) {
 // TestMeasuredOverCrashAndEviction crashes a container and evicts a pod during a rollout. The requests that they
 // handled stay counted, and both incidents are reported.
 func TestMeasuredOverCrashAndEviction(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	if suite.guest {
 		t.Skip("it needs the controller")
@@ -148,6 +150,7 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 // TestShardedAppAfterACrash shows that a restarted container is an ordinary member: it handles its requests once, as
 // the clients see it, and its counters start at zero.
 func TestShardedAppAfterACrash(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	s := emptyScene(t)
 	image, err := suite.Carts.ShardedImage(t.Context())

@@ -27,6 +27,7 @@ const judged = "dev.cdevents.testcaserun.finished.0.3.0"
 // TestGateThatWatches: without Tekton, a gate opens a run by itself and detects a canary of the sharded application
 // that fails 5 % of what it handles. The verdict is in the gate's status, in an event, and available over HTTP.
 func TestGateThatWatches(t *testing.T) {
+	sideBySide(t)
 	if suite.guest {
 		t.Skip("it needs the controller")
 	}
@@ -77,6 +78,7 @@ func TestGateThatWatches(t *testing.T) {
 // TestGateOfACanaryThatTookEverything: Pekko gives all shards to the higher version, whatever the Route says. No
 // baseline is left to compare with, and at the entry both Revisions look equally good: the canary must not pass.
 func TestGateOfACanaryThatTookEverything(t *testing.T) {
+	sideBySide(t)
 	onlyInFull(t)
 	if suite.guest {
 		t.Skip("it needs the controller")

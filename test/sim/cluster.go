@@ -204,7 +204,7 @@ func digest(template string) string { return fmt.Sprintf("sha256:%x", sha256.Sum
 
 // route commits an effective split, and writes what Serving writes with it.
 func (c *cluster) route(s *service, targets ...lifecycle.Share) {
-	split := lifecycle.Split(targets)
+	split := lifecycle.NewSplit(targets)
 	s.gen++
 	if c.rng.IntN(3) == 0 {
 		// Serving writes the split before the ingress applies it.

@@ -7,9 +7,11 @@
 package stage
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // The Revisions of every stage, by UID, each with one pod.
@@ -54,12 +57,19 @@ func New(key types.NamespacedName, stateful bool, now func() time.Time) *Stage {
 		Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}},
 		entered: map[types.UID]map[mapping.Key]float64{},
 	}
-	s.service = &gaterun.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Effective: true, Revisions: []gaterun.Revision{
-		{Name: key.Name + "-00001", UID: Baseline, Generation: 1, Percent: 90, Stateful: stateful},
-		{Name: key.Name + "-00002", UID: Canary, Generation: 2, Percent: 10, Stateful: stateful},
+	first, second, runtime := key.Name+"-00001", key.Name+"-00002", map[bool]string{true: "pekko"}[stateful]
+	s.service = &gaterun.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Route: lifecycle.Route{Effective: true}, Revisions: map[string]*lifecycle.Revision{
+		first:  {Name: first, UID: Baseline, Generation: 1, Stateful: runtime},
+		second: {Name: second, UID: Canary, Generation: 2, Stateful: runtime},
 	}}
+	s.Split(10)
 	s.Process()
 	return s
+}
+
+// revisions returns those of the Service, by name.
+func (s *Stage) revisions() []*lifecycle.Revision {
+	return slices.SortedFunc(maps.Values(s.service.Revisions), func(a, b *lifecycle.Revision) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Process has another process read the pods from now on.
@@ -80,8 +90,8 @@ func (s *Stage) Unread() {
 
 func (s *Stage) facts() attribution.Facts {
 	f := attribution.Facts{}
-	for _, r := range s.service.Revisions {
-		f.Revisions = append(f.Revisions, attribution.Revision{UID: r.UID, Name: r.Name, Configuration: s.Key.Name, Stateful: r.Stateful})
+	for _, r := range s.revisions() {
+		f.Revisions = append(f.Revisions, attribution.Revision{Revision: r, Configuration: s.Key.Name})
 		f.Pods = append(f.Pods, attribution.Pod{UID: "pod-of-" + r.UID, Revision: r.UID, Ready: true})
 	}
 	return f
@@ -91,7 +101,7 @@ func (s *Stage) facts() attribution.Facts {
 func (s *Stage) Serve(revision types.UID, ok, failed float64) {
 	s.mu.Lock()
 	counts := s.counts[revision]
-	stateful := s.service.Revisions[0].Stateful
+	stateful := s.revisions()[0].Stateful != ""
 	good, bad := mapping.Key{Figure: mapping.EntryHTTP, Outcome: "200"}, mapping.Key{Figure: mapping.EntryHTTP, Outcome: "500"}
 	bucket := mapping.EntryDuration
 	if stateful {
@@ -140,7 +150,7 @@ func (s *Stage) Enter(revision types.UID, ok, failed float64) {
 func (s *Stage) Answer(revision types.UID, code string, n float64) {
 	s.mu.Lock()
 	counts := s.counts[revision]
-	if s.service.Revisions[0].Stateful {
+	if s.revisions()[0].Stateful != "" {
 		if s.entered[revision] == nil {
 			s.entered[revision] = map[mapping.Key]float64{}
 		}
@@ -177,25 +187,25 @@ func (s *Stage) Read() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []scrape.Reading
-	for _, r := range s.service.Revisions {
+	for _, r := range s.revisions() {
 		values := map[mapping.Key]float64{}
 		if s.silent {
-			all = append(all, scrape.Reading{Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: !r.Stateful}, At: s.now()})
+			all = append(all, scrape.Reading{Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: r.Stateful == ""}, At: s.now()})
 			continue
 		}
 		for k, v := range s.counts[r.UID] {
 			values[k] = v
 		}
 		name := mapping.EntryName
-		if r.Stateful {
+		if r.Stateful != "" {
 			name = mapping.NeutralName
 		}
 		all = append(all, scrape.Reading{
-			Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: !r.Stateful}, At: s.now(),
+			Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: r.Stateful == ""}, At: s.now(),
 			Exposition: scrape.Exposition{Start: 1e9, Sources: []scrape.Source{{Name: name, Values: values}}},
 		})
 	}
-	for _, r := range s.service.Revisions {
+	for _, r := range s.revisions() {
 		if s.noEntry {
 			all = append(all, scrape.Reading{Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: true}, At: s.now(), Err: errNoEntry})
 		}
@@ -214,14 +224,16 @@ func (s *Stage) Change(change func(*gaterun.Service)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := *s.service
-	was.Revisions = append([]gaterun.Revision(nil), was.Revisions...)
+	was.Traffic, was.Revisions = slices.Clone(was.Traffic), maps.Clone(was.Revisions)
 	change(&was)
 	s.service = &was
 }
 
 // Split gives the second Revision a share, and the first one the rest.
 func (s *Stage) Split(percent int64) {
-	s.Change(func(was *gaterun.Service) { was.Revisions[0].Percent, was.Revisions[1].Percent = 100-percent, percent })
+	s.Change(func(was *gaterun.Service) {
+		was.Traffic = lifecycle.SplitOf(map[string]int64{s.Key.Name + "-00001": 100 - percent, s.Key.Name + "-00002": percent})
+	})
 }
 
 // Forget has it not be known which Services there are, or be known again.

@@ -54,7 +54,10 @@ func (p player) once(ctx context.Context, w world, number uint64) (outcome, erro
 				return outcome{}, err
 			}
 		}
-		run.Step(gaterun.Moment{Now: s.now(), Known: true, Service: s.state(), Counts: s.counts, Analyze: (*judge.Run).Analyze})
+		moment := gaterun.Moment{Now: s.now(), Known: true, Service: s.state(), Counts: s.counts, Analyze: (*judge.Run).Analyze}
+		if err := run.Step(moment); err != nil {
+			return outcome{}, err
+		}
 	}
 	out := outcome{
 		verdict: run.GateRun.Verdict, reasons: run.GateRun.Reasons, message: run.GateRun.Message,

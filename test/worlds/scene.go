@@ -245,13 +245,19 @@ func (s *scene) facts() attribution.Facts {
 		}
 		required := s.percentOf(one) / 100
 		f.Revisions = append(f.Revisions, attribution.Revision{
-			UID: revisions[one], Name: names[one], Configuration: service.Name, Stateful: s.sharded(), Timeout: s.timeout, Required: &required,
+			Revision: s.revision(one), Configuration: service.Name, Timeout: s.timeout, Required: &required,
 		})
 	}
 	for _, p := range s.pods {
 		f.Pods = append(f.Pods, p.facts(s))
 	}
 	return f
+}
+
+// revision is what the controller knows of a side's Revision.
+func (s *scene) revision(one side) *lifecycle.Revision {
+	runtime := map[bool]string{true: "pekko"}[s.sharded()]
+	return &lifecycle.Revision{Name: names[one], UID: revisions[one], Generation: int64(one) + 1, Stateful: runtime}
 }
 
 // percentOf is what the Route gives a side now.
@@ -268,12 +274,12 @@ func (s *scene) percentOf(one side) float64 {
 
 // state is the Service as a gate sees it.
 func (s *scene) state() *gaterun.Service {
-	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Effective: true, Plan: s.plan}
-	for i, one := range []side{baseline, canary} {
-		out.Revisions = append(out.Revisions, gaterun.Revision{
-			Name: names[one], UID: revisions[one], Generation: int64(i + 1), Percent: int64(s.percentOf(one)), Stateful: s.sharded(),
-		})
+	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Plan: s.plan, Revisions: map[string]*lifecycle.Revision{}}
+	percent := map[string]int64{}
+	for _, one := range []side{baseline, canary} {
+		out.Revisions[names[one]], percent[names[one]] = s.revision(one), int64(s.percentOf(one))
 	}
+	out.Effective, out.Traffic = true, lifecycle.SplitOf(percent)
 	return out
 }
 

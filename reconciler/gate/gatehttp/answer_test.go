@@ -14,6 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // judged returns a gate whose last run judged a split of 90 to 10.
@@ -36,9 +37,12 @@ func dry(g *v1alpha1.CanaryGate) { g.Spec.DryRun = true }
 
 // split returns traffic in force, to existing Revisions.
 func split(shares map[string]int64) *gaterun.Service {
-	s := &gaterun.Service{Effective: true}
+	s := &gaterun.Service{
+		Route:     lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(shares)},
+		Revisions: map[string]*lifecycle.Revision{},
+	}
 	for i, name := range []string{"cart-00001", "cart-00002", "cart-00003"} {
-		s.Revisions = append(s.Revisions, gaterun.Revision{Name: name, UID: types.UID(fmt.Sprintf("u%d", i+1)), Percent: shares[name]})
+		s.Revisions[name] = &lifecycle.Revision{Name: name, UID: types.UID(fmt.Sprintf("u%d", i+1))}
 	}
 	return s
 }
@@ -92,8 +96,8 @@ func TestAnswers(t *testing.T) {
 		"an old failure":        {judged("Fail"), whole(), false, "Running", NoSplit, 425},
 		"before the first step": {judged("Fail"), whole(), true, "Pass", NoSplit, 200},
 		"the first step's only": {judged("Running"), inForce(), true, "Running", "Because", 425},
-		"the canary made again": {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions[1].UID = "another" }), false, "Running", NewSplit, 425},
-		"a baseline that went":  {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions[0].UID = "another" }), false, "Running", NewSplit, 425},
+		"the canary made again": {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions["cart-00002"].UID = "another" }), false, "Running", NewSplit, 425},
+		"a baseline that went":  {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions["cart-00001"].UID = "another" }), false, "Running", NewSplit, 425},
 		"no baseline":           {judged("Fail", func(g *v1alpha1.CanaryGate) { g.Status.Run.Baseline = nil }), inForce(), false, "Fail", "Because", 409},
 		"a step of a rollout":   {judged("Pass"), rollout(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Pass", "Because", 200},
 		"another rollout":       {judged("Pass"), rollout(map[string]int64{"cart-00002": 90, "cart-00003": 10}), false, "Running", NewSplit, 425},

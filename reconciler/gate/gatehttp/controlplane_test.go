@@ -24,6 +24,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/gatehttp"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
@@ -124,7 +125,10 @@ func TestAgainstARealAPIServer(t *testing.T) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
 		Service: func(types.NamespacedName) *gaterun.Service {
-			return &gaterun.Service{Effective: true, Revisions: []gaterun.Revision{{Name: "cart-00001", Percent: 90}, {Name: "cart-00002", UID: "c", Percent: 10}}}
+			return &gaterun.Service{
+				Route:     lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(split)},
+				Revisions: map[string]*lifecycle.Revision{"cart-00001": {Name: "cart-00001"}, "cart-00002": {Name: "cart-00002", UID: "c"}},
+			}
 		},
 		Guard: gatehttp.NewAccess(kube, kube), Ready: informer.HasSynced, Warn: func(message string, args ...any) { t.Error(message, args) },
 	}).Init())

@@ -80,7 +80,7 @@ func (p plane) daemons() ([]proc.Daemon, error) {
 			"--requestheader-username-headers=X-Remote-User",
 			"--proxy-client-cert-file=" + c.front.Cert, "--proxy-client-key-file=" + c.front.Key,
 			"--audit-policy-file=" + p.policy, "--audit-log-path=" + p.audit,
-			"--audit-log-maxsize=200", "--audit-log-maxbackup=3",
+			"--audit-log-maxsize=200", "--audit-log-maxbackup=10",
 		},
 	}
 	return []proc.Daemon{etcd, api}, nil
