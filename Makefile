@@ -163,13 +163,10 @@ e2e: PARTS = serving,prometheus
 e2e: e2e-cluster ## Run the core scenarios on real Knative (at most 20 min with warm caches); RUN=TestName for some of them
 	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
-# How many tests run side by side, of those that can.
-E2E_PARALLEL ?= 3
-
 .PHONY: e2e-full
 e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## Run all scenarios, also those with Eventing, Tekton, Cluster API and Crossplane; RUN=TestName for some of them
-	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 200m -parallel $(E2E_PARALLEL) $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 200m -parallel 100 $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: bad-release
 bad-release: PARTS = serving,prometheus

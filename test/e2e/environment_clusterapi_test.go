@@ -50,6 +50,7 @@ type fleet struct {
 // TestClusterAPI follows clusters of Cluster API from their creation to their deletion. Each release is installed while
 // the controller runs, and its kinds are removed while the controller watches them.
 func TestClusterAPI(t *testing.T) {
+	environmentsBySide(t)
 	if !suite.full || !suite.Own() {
 		t.Skip("it installs Cluster API on the cluster made by test/cluster: make e2e-full")
 	}

@@ -40,6 +40,7 @@ const (
 // TestCrossplane follows claims and composites of Crossplane from their creation to their deletion. The kinds are
 // installed while the controller runs, and removed while it watches them. Crossplane stays if it was installed before.
 func TestCrossplane(t *testing.T) {
+	environmentsBySide(t)
 	if !suite.full || !suite.Own() {
 		t.Skip("it installs Crossplane on the cluster made by test/cluster: make e2e-full")
 	}

@@ -24,6 +24,7 @@ import (
 // TestEnvironmentFlow follows a new cluster of Cluster API into the flow that begins with it: its Pipeline lists the
 // nodes of the new cluster.
 func TestEnvironmentFlow(t *testing.T) {
+	environmentsBySide(t)
 	if !suite.full || !suite.Own() {
 		t.Skip("it installs Cluster API on the cluster made by test/cluster: make e2e-full")
 	}

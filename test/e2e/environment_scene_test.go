@@ -47,6 +47,8 @@ func (s *scene) withoutController(do func()) {
 			s.Error(err)
 		}
 	})
+	suite.undisturbed.Lock() // waits for the tests that run side by side with this one
+	defer suite.undisturbed.Unlock()
 	s.must(suite.Controller.Scale(s.Context(), 0))
 	do()
 	s.must(back(s.Context()))

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +29,12 @@ var suite struct {
 	// runs records which CustomRuns referred to a gate, even after their deletion.
 	runs *kit.GateRuns
 	full bool
+	// slots bounds how many tests run side by side: E2E_PARALLEL, or 3.
+	slots chan struct{}
+	// undisturbed is read-locked by each test that runs side by side with others, and locked to stop the controller.
+	undisturbed sync.RWMutex
+	// environments is locked by the test of environments that runs.
+	environments sync.Mutex
 	// installed says that the controller was installed before and stays, for a quick run of one test.
 	installed bool
 	// guest says that the cluster is shared: the controller and all namespaces but the tests' own belong to others. Only
@@ -64,6 +72,13 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	suite.full = os.Getenv("E2E_FULL") != ""
+	slots := 3
+	if given := os.Getenv("E2E_PARALLEL"); given != "" {
+		if slots, err = strconv.Atoi(given); err != nil || slots < 1 {
+			return fmt.Errorf("E2E_PARALLEL is %q; it must be how many tests may run side by side, such as 3", given)
+		}
+	}
+	suite.slots = make(chan struct{}, slots)
 	if suite.guest = os.Getenv("E2E_GUEST") != ""; suite.guest {
 		return nil
 	}
@@ -131,9 +146,34 @@ func clean(ctx context.Context, failed bool) error {
 // machine for themselves. It must not disturb what others see, nor depend on what the controller does for them.
 func sideBySide(t *testing.T) {
 	t.Helper()
-	if suite.full {
-		t.Parallel()
+	if !suite.full {
+		return
 	}
+	t.Parallel()
+	takeSlot(t)
+	suite.undisturbed.RLock()
+	t.Cleanup(suite.undisturbed.RUnlock)
+}
+
+// environmentsBySide is the same for tests of environments, of which one runs at a time: they share the providers. They
+// may stop the controller, see withoutController.
+func environmentsBySide(t *testing.T) {
+	t.Helper()
+	if !suite.full {
+		return
+	}
+	t.Parallel()
+	suite.environments.Lock()
+	t.Cleanup(suite.environments.Unlock)
+	takeSlot(t)
+}
+
+// takeSlot waits until another test may run, and takes its place until it ends. The flag -parallel cannot say this: a
+// test that waits for another one would count.
+func takeSlot(t *testing.T) {
+	t.Helper()
+	suite.slots <- struct{}{}
+	t.Cleanup(func() { <-suite.slots })
 }
 
 func say(format string, args ...any) {
