@@ -3,6 +3,7 @@ module github.com/knative-cdevents/knative-cdevents
 go 1.26.0
 
 require (
+	github.com/agnivade/levenshtein v1.2.1
 	github.com/cdevents/sdk-go v0.5.1
 	github.com/cloudevents/sdk-go/sql/v2 v2.0.0-20240712172937-3ce6b2f1f011
 	github.com/cloudevents/sdk-go/v2 v2.16.2
@@ -11,6 +12,7 @@ require (
 	github.com/google/go-containerregistry v0.20.3
 	github.com/google/uuid v1.6.0
 	github.com/grafana/grafana-foundation-sdk/go v0.0.12
+	github.com/knative-cdevents/knative-cdevents/clients/sidecar v0.1.0
 	github.com/package-url/packageurl-go v0.1.5
 	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/client_model v0.6.2
@@ -105,6 +107,7 @@ require (
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/kelseyhightower/envconfig v1.4.0 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/knative-cdevents/knative-cdevents/clients/placement v0.1.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/leodido/go-urn v1.2.1 // indirect
 	github.com/liggitt/tabwriter v0.0.0-20181228230101-89fcab3d43de // indirect
@@ -157,3 +160,8 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2-0.20260122202528-d9cc6641c482 // indirect
 )
+
+// Only for builds in this repository: other modules ignore these, and get the versions above.
+replace github.com/knative-cdevents/knative-cdevents/clients/placement => ./clients/placement
+
+replace github.com/knative-cdevents/knative-cdevents/clients/sidecar => ./clients/sidecar
