@@ -58,7 +58,8 @@ func pods(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	callbacks := map[schema.GroupVersionKind]defaulting.Callback{
 		podKind: defaulting.NewCallback(injectInto(s), webhook.Create),
 	}
-	return defaulting.NewAdmissionController(ctx, podsWebhook, "/pods", nil, nil, false, callbacks)
+	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{podKind: &admittedPod{}}
+	return defaulting.NewAdmissionController(ctx, podsWebhook, "/pods", kinds, nil, false, callbacks)
 }
 
 func templates(ctx context.Context, _ configmap.Watcher) *controller.Impl {

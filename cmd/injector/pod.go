@@ -10,12 +10,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"knative.dev/pkg/apis"
 	"knative.dev/pkg/apis/duck"
+	"knative.dev/pkg/webhook/resourcesemantics"
 
 	"github.com/knative-cdevents/knative-cdevents/reconciler/sidecar"
 )
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+
+// admittedPod is a pod as the API server sent it. The library does not change it; without such a type, it would add
+// annotations about users to all that a callback changes.
+type admittedPod struct{ unstructured.Unstructured }
+
+var _ resourcesemantics.GenericCRD = (*admittedPod)(nil)
+
+// DeepCopyObject implements runtime.Object.
+func (p *admittedPod) DeepCopyObject() runtime.Object {
+	return &admittedPod{Unstructured: unstructured.Unstructured{Object: runtime.DeepCopyJSON(p.Object)}}
+}
+
+// SetDefaults implements apis.Defaultable.
+func (*admittedPod) SetDefaults(context.Context) {}
+
+// Validate implements apis.Validatable.
+func (*admittedPod) Validate(context.Context) *apis.FieldError { return nil }
 
 // injectInto returns what is done to each pod that the API server asks about. Fields that this version of the API does
 // not know stay as they are.

@@ -10,73 +10,30 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	netcfg "knative.dev/networking/pkg/config"
-	"knative.dev/pkg/logging"
 	"knative.dev/serving/pkg/apis/autoscaling"
 	apicfg "knative.dev/serving/pkg/apis/config"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
-	"knative.dev/serving/pkg/autoscaler/config/autoscalerconfig"
-	"knative.dev/serving/pkg/deployment"
-	"knative.dev/serving/pkg/observability"
 	"knative.dev/serving/pkg/queue/readiness"
 	"knative.dev/serving/pkg/reconciler/revision/config"
-	"knative.dev/serving/pkg/reconciler/revision/resources"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/revision"
 )
 
 var injected = Settings{Image: "registry.example.com/sidecar@sha256:1"}
-
-// served returns a pod as Serving makes it, of a Revision with defaults.
-func served(t *testing.T, annotations map[string]string, change func(*servingv1.Revision, *config.Config)) *corev1.Pod {
-	t.Helper()
-	t.Setenv("SYSTEM_NAMESPACE", "knative-serving")
-	features, err := apicfg.NewFeaturesConfigFromMap(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defaults, err := apicfg.NewDefaultsConfigFromMap(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deployed, err := deployment.NewConfigFromMap(map[string]string{"queue-sidecar-image": "queue"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &config.Config{
-		Config:     &apicfg.Config{Autoscaler: &autoscalerconfig.Config{InitialScale: 1}, Features: features, Defaults: defaults},
-		Deployment: deployed, Logging: &logging.Config{}, Network: &netcfg.Config{}, Observability: observability.DefaultConfig(),
-	}
-	r := &servingv1.Revision{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "cart-00002", Annotations: annotations,
-		Labels: map[string]string{serving.ServiceLabelKey: "cart", serving.ConfigurationLabelKey: "cart"},
-	}}
-	r.Spec.Containers = []corev1.Container{{Name: "user-container", Image: "cart"}}
-	change(r, c)
-	r.SetDefaults(apicfg.ToContext(t.Context(), c.Config))
-	d, err := resources.MakeDeployment(r, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := &corev1.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
-	pod.Namespace = r.Namespace
-	return pod
-}
 
 func declared(more map[string]string) map[string]string {
 	all := map[string]string{v1alpha1.AnnotationRuntime: "sidecar", v1alpha1.AnnotationKey: "path:/carts/{key}"}
 	maps.Copy(all, more)
 	return all
 }
-
-func plain(*servingv1.Revision, *config.Config) {}
 
 func environment(c corev1.Container) map[string]string {
 	out := map[string]string{}
@@ -101,7 +58,7 @@ func named(t *testing.T, all []corev1.Container, name string) corev1.Container {
 
 func TestInject(t *testing.T) {
 	timeout, parallel := int64(45), int64(7)
-	pod := served(t, declared(map[string]string{
+	pod := revision.Pod(t, declared(map[string]string{
 		v1alpha1.AnnotationShards: "32", v1alpha1.AnnotationEntityTypes: "Cart", v1alpha1.AnnotationStrict: "true",
 		v1alpha1.AnnotationHooks: "false", v1alpha1.AnnotationPatience: "2s",
 	}), func(r *servingv1.Revision, _ *config.Config) {
@@ -194,14 +151,13 @@ func TestInject(t *testing.T) {
 
 // Serving's own prober, with what kubelet makes of the variable, is satisfied when both the container and the sidecar are.
 func TestServingProbesTheSidecar(t *testing.T) {
-	pod := served(t, declared(nil), plain)
+	pod := revision.Pod(t, declared(nil))
 	if err := Inject(pod, injected); err != nil {
 		t.Fatal(err)
 	}
-	ready := false
-	var asked string
+	var ready, asked atomic.Bool
 	sidecar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked = r.URL.Path; !ready {
+		if asked.Store(r.URL.Path == "/readyz"); !ready.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
@@ -220,15 +176,15 @@ func TestServingProbesTheSidecar(t *testing.T) {
 	if readiness.NewProbe(probes).ProbeContainer() {
 		t.Error("queue-proxy is ready before the sidecar")
 	}
-	ready = true
-	if !readiness.NewProbe(probes).ProbeContainer() || asked != "/readyz" {
-		t.Errorf("the sidecar was asked for %s", asked)
+	ready.Store(true)
+	if !readiness.NewProbe(probes).ProbeContainer() || !asked.Load() {
+		t.Error("queue-proxy does not believe the sidecar")
 	}
 }
 
 // With defaults, with probes of several containers, and with what an installation sets.
 func TestInjectInto(t *testing.T) {
-	pod := served(t, declared(nil), plain)
+	pod := revision.Pod(t, declared(nil))
 	if err := Inject(pod, Settings{Image: "i", ControllerURL: "https://controller.knative-cdevents.svc", Authorities: "authorities", RestartTogether: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +206,7 @@ func TestInjectInto(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 
-	pod = served(t, declared(map[string]string{v1alpha1.AnnotationKey: "query:$(K_SERVICE)"}), func(r *servingv1.Revision, c *config.Config) {
+	pod = revision.Pod(t, declared(map[string]string{v1alpha1.AnnotationKey: "query:$(K_SERVICE)"}), func(r *servingv1.Revision, c *config.Config) {
 		c.Features.MultiContainerProbing = apicfg.Enabled
 		r.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, Name: "h2c"}}
 		r.Spec.Containers = append(r.Spec.Containers, corev1.Container{Name: "helper", Image: "helper", ReadinessProbe: &corev1.Probe{
@@ -311,9 +267,9 @@ func TestRefused(t *testing.T) {
 			c.annotations = declared(nil)
 		}
 		if c.revision == nil {
-			c.revision = plain
+			c.revision = func(*servingv1.Revision, *config.Config) {}
 		}
-		pod := served(t, c.annotations, c.revision)
+		pod := revision.Pod(t, c.annotations, c.revision)
 		if c.pod != nil {
 			c.pod(pod)
 		}
@@ -330,7 +286,7 @@ func TestRefused(t *testing.T) {
 
 // The annotations do not change what Serving makes, so only the injector does.
 func TestServingItselfIgnoresTheDeclaration(t *testing.T) {
-	with, without := served(t, declared(nil), plain), served(t, map[string]string{autoscaling.MinScaleAnnotationKey: "1"}, plain)
+	with, without := revision.Pod(t, declared(nil)), revision.Pod(t, map[string]string{autoscaling.MinScaleAnnotationKey: "1"})
 	a, _ := json.Marshal(with.Spec)    //nolint:errcheck,errchkjson // it is a pod
 	b, _ := json.Marshal(without.Spec) //nolint:errcheck,errchkjson // it is a pod
 	if string(a) != string(b) {
