@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -59,7 +60,12 @@ func pods(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		podKind: defaulting.NewCallback(injectInto(s), webhook.Create),
 	}
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{podKind: &admittedPod{}}
-	return defaulting.NewAdmissionController(ctx, podsWebhook, "/pods", kinds, nil, false, callbacks)
+	return defaulting.NewAdmissionController(ctx, podsWebhook, "/pods", kinds, withoutPatches, false, callbacks)
+}
+
+// withoutPatches leaves out what the library logs of each pod: a probe may have a header with a secret.
+func withoutPatches(ctx context.Context) context.Context {
+	return logging.WithLogger(ctx, logging.FromContext(ctx).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 }
 
 func templates(ctx context.Context, _ configmap.Watcher) *controller.Impl {
