@@ -179,7 +179,7 @@ var queueProxy = []int{8012, 8013, 8022, 8112, 9090, 9091}
 
 // CheckApplicationPort returns an error if the container of a pod with a sidecar cannot listen at a port.
 func CheckApplicationPort(port int) error {
-	owner := ""
+	var owner string
 	switch {
 	case port < 1 || port > 65535:
 		return fmt.Errorf("the container's port is %d; it must be from 1 to 65535", port)

@@ -3,8 +3,8 @@
 // The injector puts the sidecar into the pods of Knative Services that declare it, and refuses templates whose
 // declaration is wrong. It is optional, and only for namespaces with the label knative-cdevents.dev/sidecar=enabled.
 //
-// It only wires. What it does to a pod is in reconciler/sidecar, and what may be declared in api/v1alpha1. It has its own
-// identity, because nothing else of this project may change what users' controllers make.
+// It only wires. What it does to a pod is in reconciler/sidecar, and what may be declared in api/v1alpha1. It has its
+// own identity, because nothing else of this project may change what users' controllers make.
 package main
 
 import (
@@ -37,7 +37,7 @@ const (
 	// port is the port that config/optional/sidecar/500-injector.yaml exposes.
 	port = 8443
 	// secret holds the self-signed certificate.
-	secret = "sidecar-injector-certs" //nolint:gosec // a name
+	secret = "sidecar-injector-certs"
 
 	// The names of the configurations that are filled in here.
 	podsWebhook      = "pods.sidecar.knative-cdevents.dev"
@@ -48,7 +48,8 @@ func main() {
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: component, Port: webhook.PortFromEnv(port), SecretName: secret,
 	})
-	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(), certificates.NewController, pods, templates)
+	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(),
+		certificates.NewController, pods, templates)
 }
 
 func pods(ctx context.Context, _ configmap.Watcher) *controller.Impl {

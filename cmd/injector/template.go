@@ -33,7 +33,9 @@ var (
 
 // DeepCopyObject implements runtime.Object.
 func (t *templated) DeepCopyObject() runtime.Object {
-	return &templated{TypeMeta: t.TypeMeta, ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
+	out := &templated{TypeMeta: t.TypeMeta, Spec: *t.Spec.DeepCopy()}
+	t.DeepCopyInto(&out.ObjectMeta)
+	return out
 }
 
 // SetDefaults implements apis.Defaultable.
@@ -50,7 +52,8 @@ func (*templated) SupportedSubResources() []string { return []string{""} }
 // Validate implements apis.Validatable. An unchanged template stays admitted even if it is wrong, so that all else can
 // still be changed.
 func (t *templated) Validate(ctx context.Context) *apis.FieldError {
-	if before, ok := apis.GetBaseline(ctx).(*templated); ok && equality.Semantic.DeepEqual(before.Spec.Template, t.Spec.Template) {
+	was, ok := apis.GetBaseline(ctx).(*templated)
+	if ok && equality.Semantic.DeepEqual(was.Spec.Template, t.Spec.Template) {
 		return nil
 	}
 	var errs *apis.FieldError

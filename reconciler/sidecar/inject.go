@@ -133,8 +133,8 @@ func declaration(pod *corev1.Pod) (v1alpha1.Stateful, error) {
 		return declared, fmt.Errorf("annotation %s is %q; it must be %s", v1alpha1.AnnotationRuntime, declared.Runtime,
 			v1alpha1.RuntimeSidecar)
 	case pod.Labels[serving.ServiceLabelKey] == "":
-		return declared, fmt.Errorf("Configuration %s belongs to no Knative Service; the members of a cluster are the pods of "+
-			"a Service, so make one", pod.Labels[serving.ConfigurationLabelKey])
+		return declared, fmt.Errorf("its Configuration %s belongs to no Knative Service; the members of a cluster are "+
+			"the pods of a Service, so make one", pod.Labels[serving.ConfigurationLabelKey])
 	case pod.Spec.HostNetwork:
 		return declared, errors.New("the pod has the network of its node (hostNetwork), where members of other pods have " +
 			"the same ports; remove it")
@@ -246,13 +246,17 @@ func drainBySidecar(pod *corev1.Pod, user string) error {
 
 // waits reports whether a preStop is that of Serving.
 func waits(stop *corev1.LifecycleHandler) bool {
-	return stop != nil && stop.HTTPGet != nil && stop.HTTPGet.Port.IntValue() == queueAdmin && stop.HTTPGet.Path == queueDrain
+	if stop == nil || stop.HTTPGet == nil {
+		return false
+	}
+	return stop.HTTPGet.Port.IntValue() == queueAdmin && stop.HTTPGet.Path == queueDrain
 }
 
 func container(d v1alpha1.Stateful, s Settings, queue *corev1.Container, port int32) corev1.Container {
 	always, no, yes := corev1.ContainerRestartPolicyAlways, false, true
 	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+		from := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+		return corev1.EnvVar{Name: name, ValueFrom: from}
 	}
 	env := []corev1.EnvVar{
 		field("STATEFUL_POD_IP", "status.podIP"),

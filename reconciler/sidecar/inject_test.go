@@ -287,8 +287,8 @@ func TestRefused(t *testing.T) {
 // The annotations do not change what Serving makes, so only the injector does.
 func TestServingItselfIgnoresTheDeclaration(t *testing.T) {
 	with, without := revision.Pod(t, declared(nil)), revision.Pod(t, map[string]string{autoscaling.MinScaleAnnotationKey: "1"})
-	a, _ := json.Marshal(with.Spec)    //nolint:errcheck,errchkjson // it is a pod
-	b, _ := json.Marshal(without.Spec) //nolint:errcheck,errchkjson // it is a pod
+	a, _ := json.Marshal(with.Spec)
+	b, _ := json.Marshal(without.Spec)
 	if string(a) != string(b) {
 		t.Error(cmp.Diff(with.Spec, without.Spec))
 	}
