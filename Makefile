@@ -215,6 +215,10 @@ $(CLUSTER):
 install: ## Build the image, and install the controller on the cluster of KUBECONFIG
 	@.ci/tool ko apply --base-import-paths -f config/
 
+.PHONY: install-sidecar
+install-sidecar: ## Build the images, and install the injector of the sidecar (docs/sidecar.md) on the cluster of KUBECONFIG
+	@.ci/tool ko apply --base-import-paths -f config/optional/sidecar/
+
 .PHONY: sample
 sample: ## Create a source, and a sink that prints the events it receives, in NAMESPACE=shop
 	@.ci/tool ko apply --base-import-paths -f config/samples/ -- --namespace "$(or $(NAMESPACE),default)"
@@ -224,16 +228,18 @@ uninstall: ## Uninstall the controller from the cluster of KUBECONFIG
 	@.ci/tool ko delete --ignore-not-found -f config/
 
 .PHONY: release
-release: ## Write release/release.yaml, release/samples.yaml and release/tekton, with images by digest; VERSION=v1.2.3 sets labels and tags
+release: ## Write release/release.yaml, release/samples.yaml, release/sidecar.yaml and release/tekton, with images by digest; VERSION=v1.2.3 sets labels and tags
 	@mkdir -p release
 	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/ > release/.release.yaml.part
-	@sed 's|\(app.kubernetes.io/version:\) devel|\1 "$(VERSION)"|' release/.release.yaml.part > release/release.yaml
-	@rm release/.release.yaml.part
+	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/optional/sidecar/ > release/.sidecar.yaml.part
+	@for f in release sidecar; do \
+	  sed 's|\(app.kubernetes.io/version:\) devel|\1 "$(VERSION)"|' release/.$$f.yaml.part > release/$$f.yaml && rm release/.$$f.yaml.part; \
+	done
 	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/samples/ > release/samples.yaml
 	@rm -rf release/tekton && cp -r config/tekton release/tekton
 	@for f in $$(cd config && grep -rl 'image: ko://' tekton); do .ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/$$f > release/$$f; done
-	@grep -rhoE 'image: .*@sha256:.*' release | sort -u
-	@echo "wrote release/release.yaml, release/samples.yaml and release/tekton"
+	@grep -rhoE '(image|value): .*@sha256:.*' release | sort -u
+	@echo "wrote release/release.yaml, release/samples.yaml, release/sidecar.yaml and release/tekton"
 
 # The systems that "make release-plugin" builds for.
 PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64

@@ -3,14 +3,19 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/proxy"
 )
 
 // StatefulPrefix is the prefix of the annotations with which the template of a Knative Service
@@ -38,7 +43,38 @@ const (
 	AnnotationCallsPerRequest = StatefulPrefix + "calls-per-request"
 	// AnnotationPlacement asks for a plan of which member owns each shard: a PlacementMode.
 	AnnotationPlacement = StatefulPrefix + "placement"
+
+	// AnnotationKey says where the key of a request is, for RuntimeSidecar. clients/sidecar/proxy.ParseKey reads it.
+	AnnotationKey = StatefulPrefix + "key"
+	// AnnotationPatience is how long a request waits for a shard that moves.
+	AnnotationPatience = StatefulPrefix + "patience"
+	// AnnotationStrict is "true" if a member that is cut off must refuse requests rather than risk a second owner.
+	AnnotationStrict = StatefulPrefix + "strict"
+	// AnnotationHooks is "false" if the application must not be told which shards it gets and gives away.
+	AnnotationHooks = StatefulPrefix + "hooks"
 )
+
+// annotation is one that exists; ofSidecar: only RuntimeSidecar has it.
+type annotation struct {
+	name      string
+	ofSidecar bool
+}
+
+// annotations lists all of them.
+var annotations = []annotation{
+	{AnnotationRuntime, false},
+	{AnnotationMetricsPort, false},
+	{AnnotationMetricsPath, false},
+	{AnnotationManagementPort, false},
+	{AnnotationEntityTypes, false},
+	{AnnotationShards, false},
+	{AnnotationCallsPerRequest, false},
+	{AnnotationPlacement, false},
+	{AnnotationKey, true},
+	{AnnotationPatience, true},
+	{AnnotationStrict, true},
+	{AnnotationHooks, true},
+}
 
 // Runtime is the software that forms a stateful cluster.
 type Runtime string
@@ -51,10 +87,12 @@ const (
 	RuntimeCloudstate Runtime = "cloudstate"
 	RuntimeProtoActor Runtime = "protoactor"
 	RuntimeCustom     Runtime = "custom"
+	// RuntimeSidecar is clients/sidecar, which makes any container that speaks HTTP a member.
+	RuntimeSidecar Runtime = "sidecar"
 )
 
 // runtimes lists the runtimes in the order of messages.
-var runtimes = []Runtime{RuntimeAkka, RuntimePekko, RuntimeCloudstate, RuntimeProtoActor, RuntimeCustom}
+var runtimes = []Runtime{RuntimeAkka, RuntimePekko, RuntimeCloudstate, RuntimeProtoActor, RuntimeCustom, RuntimeSidecar}
 
 // Runtimes returns the known runtimes, in the order in which messages list them.
 func Runtimes() []Runtime { return slices.Clone(runtimes) }
@@ -66,6 +104,22 @@ const (
 	MaxShards      = 65536
 	maxEntityType  = 128
 	maxMetricsPath = 256
+	maxKeyRule     = 256
+)
+
+// The ports of the sidecar: where queue-proxy sends requests, what the controller and kubelet ask for, and where other
+// members connect.
+const (
+	SidecarPort           = 8480
+	SidecarManagementPort = 8481
+	SidecarPeerPort       = 8482
+)
+
+// The limits of AnnotationPatience, and its default. clients/sidecar has the same.
+const (
+	minPatience     = time.Millisecond
+	maxPatience     = 10 * time.Minute
+	defaultPatience = 10 * time.Second
 )
 
 // Stateful is a template's declaration, with the defaults of its runtime.
@@ -87,6 +141,19 @@ type Stateful struct {
 	OneCall bool
 	// Placement is empty if no plan is asked for.
 	Placement PlacementMode
+	// Sidecar is nil for all runtimes but RuntimeSidecar.
+	Sidecar *Sidecar
+}
+
+// Sidecar is what only RuntimeSidecar has.
+//
+// +kubebuilder:object:generate=false
+type Sidecar struct {
+	// Key is a rule of clients/sidecar/proxy.ParseKey.
+	Key string
+	// Patience is how long a request waits for a shard that moves.
+	Patience      time.Duration
+	Strict, Hooks bool
 }
 
 // defaults holds the defaults of each runtime's own configuration.
@@ -100,10 +167,31 @@ var defaults = map[Runtime]Stateful{
 	RuntimeCloudstate: {MetricsPort: 9099, ManagementPort: 8558, Shards: 100},
 	RuntimeProtoActor: {},
 	RuntimeCustom:     {},
+	// The sidecar's own, in clients/sidecar. Its members have shares of their own only if the controller lists them.
+	RuntimeSidecar: {
+		MetricsPort: SidecarManagementPort, ManagementPort: SidecarManagementPort, EntityTypes: []string{"Key"},
+		Shards: 100, Placement: PlacementObserve,
+	},
 }
 
 // queueProxy lists the ports that Knative's sidecar uses in every pod.
 var queueProxy = []int{8012, 8013, 8022, 8112, 9090, 9091}
+
+// CheckApplicationPort returns an error if the container of a pod with a sidecar cannot listen at a port.
+func CheckApplicationPort(port int) error {
+	var owner string
+	switch {
+	case port < 1 || port > 65535:
+		return fmt.Errorf("the container's port is %d; it must be from 1 to 65535", port)
+	case slices.Contains(queueProxy, port):
+		owner = "queue-proxy uses"
+	case port >= SidecarPort && port <= SidecarPeerPort:
+		owner = "the sidecar uses"
+	default:
+		return nil
+	}
+	return fmt.Errorf("the container's port is %d, which %s in this pod; use another port, such as 8080", port, owner)
+}
 
 // ParseStateful reads the declaration from the annotations of a template, a Revision or a pod. It
 // returns false if there is none. An error names each wrong annotation, its value and what is
@@ -122,6 +210,10 @@ func ParseStateful(annotations map[string]string) (s Stateful, declared bool, er
 	p.runtime()
 	for _, name := range given {
 		p.read(name)
+	}
+	if p.out.Runtime == RuntimeSidecar && !p.given(AnnotationKey) {
+		p.errs = append(p.errs, fmt.Errorf("annotation %s is missing; say where the key of a request is, such as "+
+			"header:X-User or path:/carts/{key}", AnnotationKey))
 	}
 	if err := errors.Join(p.errs...); err != nil {
 		return Stateful{}, true, err
@@ -152,7 +244,10 @@ func (p *statefulParser) runtime() {
 		p.wrong(AnnotationRuntime, "it must be one of %s", known())
 	}
 	p.out = defaults[r]
-	p.out.Runtime, p.out.MetricsPath = r, "/metrics"
+	p.out.Runtime, p.out.MetricsPath, p.out.EntityTypes = r, "/metrics", slices.Clone(p.out.EntityTypes)
+	if r == RuntimeSidecar {
+		p.out.Sidecar = &Sidecar{Patience: defaultPatience, Hooks: true}
+	}
 }
 
 func known() string {
@@ -165,6 +260,9 @@ func known() string {
 
 func (p *statefulParser) read(name string) {
 	value := strings.TrimSpace(p.annotations[name])
+	if !p.applies(name) {
+		return
+	}
 	switch name {
 	case AnnotationRuntime:
 	case AnnotationMetricsPort:
@@ -195,12 +293,66 @@ func (p *statefulParser) read(name string) {
 		p.out.OneCall = true
 	case AnnotationPlacement:
 		p.placement(name, PlacementMode(value))
-	default:
-		p.wrong(
-			name,
-			"this annotation does not exist; the annotations are runtime, metrics-port, metrics-path, management-port, entity-types, shards, calls-per-request and placement",
-		)
+	case AnnotationKey:
+		p.key(name, value)
+	case AnnotationPatience:
+		d, err := time.ParseDuration(value)
+		if err != nil || d < minPatience || d > maxPatience {
+			p.wrong(name, "it must be a duration from %s to %s, such as %s", minPatience, maxPatience, defaultPatience)
+			return
+		}
+		p.out.Sidecar.Patience = d
+	case AnnotationStrict:
+		p.flag(name, value, &p.out.Sidecar.Strict)
+	case AnnotationHooks:
+		p.flag(name, value, &p.out.Sidecar.Hooks)
 	}
+}
+
+// applies reports whether an annotation exists, and whether this runtime has it.
+func (p *statefulParser) applies(name string) bool {
+	at := slices.IndexFunc(annotations, func(a annotation) bool { return a.name == name })
+	ports := name == AnnotationManagementPort || name == AnnotationMetricsPort || name == AnnotationMetricsPath
+	switch {
+	case at < 0:
+		p.wrong(name, "this annotation does not exist; did you mean %s?", nearest(name))
+	case annotations[at].ofSidecar && p.out.Runtime != RuntimeSidecar:
+		p.wrong(name, "only runtime %s has this annotation; remove it", RuntimeSidecar)
+	case ports && p.out.Runtime == RuntimeSidecar:
+		p.wrong(name, "the sidecar always uses port %d and path /metrics; remove the annotation", SidecarManagementPort)
+	default:
+		return true
+	}
+	return false
+}
+
+// nearest returns the annotation whose name has the fewest edits.
+func nearest(name string) string {
+	name = strings.TrimPrefix(sanitize.Truncate(name, maxEntityType), StatefulPrefix)
+	edits := func(a annotation) int {
+		return levenshtein.ComputeDistance(name, strings.TrimPrefix(a.name, StatefulPrefix))
+	}
+	return slices.MinFunc(annotations, func(a, b annotation) int { return cmp.Compare(edits(a), edits(b)) }).name
+}
+
+func (p *statefulParser) key(name, value string) {
+	if len(value) > maxKeyRule {
+		p.wrong(name, "it has %d bytes; at most %d are allowed", len(value), maxKeyRule)
+		return
+	}
+	if _, err := proxy.ParseKey(value); err != nil {
+		p.wrong(name, "%v", err)
+		return
+	}
+	p.out.Sidecar.Key = value
+}
+
+func (p *statefulParser) flag(name, value string, into *bool) {
+	if value != "true" && value != "false" {
+		p.wrong(name, "it must be true or false")
+		return
+	}
+	*into = value == "true"
 }
 
 func (p *statefulParser) placement(name string, mode PlacementMode) {
@@ -209,7 +361,7 @@ func (p *statefulParser) placement(name string, mode PlacementMode) {
 		p.wrong(name, "it must be %s or %s", PlacementEnforce, PlacementObserve)
 	case p.out.Runtime == RuntimeCloudstate:
 		p.wrong(name, "the proxy of runtime %s cannot follow a plan; remove the annotation", p.out.Runtime)
-	case !p.given(AnnotationEntityTypes):
+	case len(defaults[p.out.Runtime].EntityTypes) == 0 && !p.given(AnnotationEntityTypes):
 		p.wrong(name, "set %s too, because shards are placed for each of these types", AnnotationEntityTypes)
 	case defaults[p.out.Runtime].ManagementPort == 0 && !p.given(AnnotationManagementPort):
 		p.wrong(name, "set %s too, because runtime %s has no default port where its members say which shards they hold",
@@ -248,8 +400,12 @@ func (p *statefulParser) entityTypes(name, value string) {
 		all = append(all, one)
 	}
 	slices.Sort(all)
-	if all = slices.Compact(all); len(all) > MaxEntityTypes {
-		p.wrong(name, "it names %d types; at most %d are allowed", len(all), MaxEntityTypes)
+	most := MaxEntityTypes
+	if p.out.Runtime == RuntimeSidecar {
+		most = 1
+	}
+	if all = slices.Compact(all); len(all) > most {
+		p.wrong(name, "it names %d types; runtime %s allows at most %d", len(all), p.out.Runtime, most)
 		return
 	}
 	p.out.EntityTypes = all

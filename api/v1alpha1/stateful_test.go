@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseStateful(t *testing.T) {
@@ -15,18 +16,29 @@ func TestParseStateful(t *testing.T) {
 		annotations map[string]string
 		want        Stateful
 	}{
-		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000, false, ""}},
-		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000, false, ""}},
-		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false, ""}},
-		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false, ""}},
-		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false, ""}},
+		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000, false, "", nil}},
+		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000, false, "", nil}},
+		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false, "", nil}},
+		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false, "", nil}},
+		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false, "", nil}},
+		"sidecar": {
+			map[string]string{AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User"},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{Key: "header:X-User", Patience: 10 * time.Second, Hooks: true}},
+		},
+		"sidecar, all annotations": {
+			map[string]string{
+				AnnotationRuntime: "sidecar", AnnotationKey: " path:/carts/{key} ", AnnotationPatience: "2s", AnnotationStrict: "true", AnnotationHooks: "false",
+				AnnotationEntityTypes: "Cart", AnnotationShards: "32", AnnotationCallsPerRequest: "1", AnnotationPlacement: "enforce",
+			},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Cart"}, 32, true, PlacementEnforce, &Sidecar{"path:/carts/{key}", 2 * time.Second, true, false}},
+		},
 		"all annotations": {
 			map[string]string{
 				AnnotationRuntime: "pekko", AnnotationMetricsPort: "9464", AnnotationMetricsPath: "/q/metrics", AnnotationManagementPort: "17626",
 				AnnotationEntityTypes: "Order, Cart,Cart", AnnotationShards: "100",
 				AnnotationCallsPerRequest: "1", AnnotationPlacement: "observe",
 			},
-			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100, true, PlacementObserve},
+			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100, true, PlacementObserve, nil},
 		},
 	} {
 		got, declared, err := ParseStateful(c.annotations)
@@ -50,7 +62,7 @@ func TestWrongDeclarations(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 300)
 	for _, c := range []struct{ name, value, says string }{
-		{AnnotationRuntime, "erlang", "it must be one of akka, pekko, cloudstate, protoactor, custom"},
+		{AnnotationRuntime, "erlang", "it must be one of akka, pekko, cloudstate, protoactor, custom, sidecar"},
 		{AnnotationRuntime, "", "it must be one of"},
 		{AnnotationMetricsPort, "http", "it must be a port, from 1 to 65535"},
 		{AnnotationMetricsPort, "0", "it must be a port"},
@@ -69,7 +81,13 @@ func TestWrongDeclarations(t *testing.T) {
 		{AnnotationShards, "1000000", "1 to 65536"},
 		{AnnotationPlacement, "yes", "it must be enforce or observe"},
 		{AnnotationPlacement, "enforce", "entity-types too"},
-		{StatefulPrefix + "metric-port", "1", "this annotation does not exist"},
+		{StatefulPrefix + "metric-port", "1", "this annotation does not exist; did you mean stateful.knative-cdevents.dev/metrics-port?"},
+		{StatefulPrefix + "placment", "enforce", "did you mean stateful.knative-cdevents.dev/placement?"},
+		{StatefulPrefix + long, "1", "this annotation does not exist"},
+		{AnnotationKey, "header:X-User", "only runtime sidecar has this annotation"},
+		{AnnotationPatience, "1s", "only runtime sidecar has this annotation"},
+		{AnnotationStrict, "true", "only runtime sidecar has this annotation"},
+		{AnnotationHooks, "true", "only runtime sidecar has this annotation"},
 	} {
 		annotations := map[string]string{AnnotationRuntime: "akka"}
 		annotations[c.name] = c.value
@@ -77,7 +95,7 @@ func TestWrongDeclarations(t *testing.T) {
 		if !declared || err == nil || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s=%q: %v, %v", c.name, c.value, declared, err)
 		}
-		if err != nil && len(err.Error()) > 300 {
+		if err != nil && len(err.Error())-len(c.name) > 300 {
 			t.Errorf("%s: the message has %d bytes", c.name, len(err.Error()))
 		}
 	}
@@ -95,7 +113,7 @@ func TestPlacementOfOtherRuntimes(t *testing.T) {
 			AnnotationRuntime: string(r), AnnotationManagementPort: "9099", AnnotationEntityTypes: "Cart", AnnotationShards: "100", AnnotationPlacement: "enforce",
 		}
 		got, _, err := ParseStateful(all)
-		want := Stateful{r, 0, "/metrics", 9099, []string{"Cart"}, 100, false, PlacementEnforce}
+		want := Stateful{r, 0, "/metrics", 9099, []string{"Cart"}, 100, false, PlacementEnforce, nil}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", r, got, err)
 		}
@@ -115,5 +133,63 @@ func TestPlacementOfOtherRuntimes(t *testing.T) {
 	_, _, err := ParseStateful(map[string]string{AnnotationRuntime: "cloudstate", AnnotationEntityTypes: "Cart", AnnotationPlacement: "enforce"})
 	if err == nil || !strings.Contains(err.Error(), "cannot follow a plan") {
 		t.Errorf("cloudstate: %v", err)
+	}
+}
+
+// The key is read as the sidecar reads it.
+func TestWrongSidecars(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, value, says string }{
+		{AnnotationKey, "X-User", "header:NAME, cookie:NAME, query:NAME, path:NUMBER"},
+		{AnnotationKey, "", "header:NAME"},
+		{AnnotationKey, "path:/carts", "it must begin with / and have {key} once"},
+		{AnnotationKey, "header:Stateful-Key", "the sidecar sets itself"},
+		{AnnotationKey, "event:Subject", "event:ATTRIBUTE"},
+		{AnnotationKey, "header:" + strings.Repeat("x", 300), "at most 256"},
+		{AnnotationPatience, "0s", "it must be a duration from 1ms to 10m0s"},
+		{AnnotationPatience, "long", "it must be a duration"},
+		{AnnotationStrict, "yes", "it must be true or false"},
+		{AnnotationHooks, "", "it must be true or false"},
+		{AnnotationEntityTypes, "Cart,Order", "at most 1"},
+		{AnnotationManagementPort, "8558", "always uses port 8481"},
+		{AnnotationMetricsPort, "9464", "always uses port 8481"},
+		{AnnotationMetricsPath, "/q", "always uses port 8481"},
+		{AnnotationPlacement, "", "it must be enforce or observe"},
+		{StatefulPrefix + "kee", "header:X", "did you mean stateful.knative-cdevents.dev/key?"},
+	} {
+		annotations := map[string]string{AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User"}
+		annotations[c.name] = c.value
+		_, declared, err := ParseStateful(annotations)
+		if !declared || err == nil || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s=%q: %v, %v", c.name, c.value, declared, err)
+		}
+	}
+	if _, _, err := ParseStateful(map[string]string{AnnotationRuntime: "sidecar"}); err == nil || !strings.Contains(err.Error(), AnnotationKey+" is missing") {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+// What one declaration does to its list does not reach the next one.
+func TestDefaultsAreNotShared(t *testing.T) {
+	t.Parallel()
+	declared := map[string]string{AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User"}
+	first, _, _ := ParseStateful(declared)
+	first.EntityTypes[0] = "changed"
+	if second, _, _ := ParseStateful(declared); second.EntityTypes[0] != "Key" {
+		t.Error(second.EntityTypes)
+	}
+}
+
+func TestApplicationPort(t *testing.T) {
+	t.Parallel()
+	for port, says := range map[int]string{
+		8080: "", 3000: "", 8483: "", 0: "from 1 to 65535", 70000: "from 1 to 65535",
+		8012: "queue-proxy uses", 8013: "queue-proxy uses", 8022: "queue-proxy uses", 8112: "queue-proxy uses", 9090: "queue-proxy uses", 9091: "queue-proxy uses",
+		8480: "the sidecar uses", 8481: "the sidecar uses", 8482: "the sidecar uses",
+	} {
+		err := CheckApplicationPort(port)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%d: %v", port, err)
+		}
 	}
 }

@@ -235,6 +235,9 @@ func because(err error, r v1alpha1.Runtime) string {
 	switch {
 	case err == nil:
 		return ""
+	case r == v1alpha1.RuntimeSidecar:
+		return ": the sidecar does not answer; check that the pod has the container stateful-sidecar, which it gets if its " +
+			"namespace has the label knative-cdevents.dev/sidecar=enabled when it is made"
 	case errors.Is(err, ErrNoRoute) && (r == v1alpha1.RuntimeProtoActor || r == v1alpha1.RuntimeCustom):
 		return ": the management port does not serve /cluster/members; check that it is the port where the application serves its members and shards"
 	case errors.Is(err, ErrNoRoute):

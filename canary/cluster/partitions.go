@@ -112,7 +112,7 @@ func partitionTrouble(all []partition, live []*Pod) *lifecycle.Trouble {
 }
 
 func remedy(r v1alpha1.Runtime) string {
-	if r == v1alpha1.RuntimeProtoActor || r == v1alpha1.RuntimeCustom {
+	if r == v1alpha1.RuntimeProtoActor || r == v1alpha1.RuntimeCustom || r == v1alpha1.RuntimeSidecar {
 		return "Each Revision forms its own cluster. Give the cluster the same name in all Revisions, and make members find the pods of all of them"
 	}
 	key := string(r) + ".discovery.kubernetes-api.pod-label-selector"

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/system"
+	"knative.dev/pkg/webhook"
+	"knative.dev/pkg/webhook/certificates"
+	"knative.dev/serving/pkg/apis/serving"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingclient "knative.dev/serving/pkg/client/clientset/versioned"
+	"sigs.k8s.io/yaml"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/sidecar"
+	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/revision"
+)
+
+const namespace = "knative-cdevents"
+
+// world is an API server with the manifests of config/optional/sidecar.
+type world struct {
+	*testing.T
+	kube    kubernetes.Interface
+	serving servingclient.Interface
+	pods    int
+}
+
+// TestAdmission asks a real API server, which asks the injector with the permissions of its ServiceAccount.
+func TestAdmission(t *testing.T) {
+	if testing.Short() && os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("it would build an API server")
+	}
+	cp := controlplane.Start(t)
+	if err := cp.InstallServing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(cp.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, err := servingclient.NewForConfig(cp.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, kube: kube, serving: serving}
+	at := freePort(t)
+	w.install(cp.Config(), at)
+	w.namespace("shop", map[string]string{"knative-cdevents.dev/sidecar": "enabled"})
+	w.namespace("other", nil)
+
+	w.away("before the injector runs")
+	stop := inject(t, cp.As("system:serviceaccount:"+namespace+":"+component), at)
+	w.waitForInjector()
+
+	t.Run("injected", func(t *testing.T) { w.on(t).injected() })
+	t.Run("untouched", func(t *testing.T) { w.on(t).untouched() })
+	t.Run("refused", func(t *testing.T) { w.on(t).refused() })
+	t.Run("templates", func(t *testing.T) { w.on(t).templates() })
+	t.Run("restart", func(t *testing.T) { w.on(t).restart() })
+
+	made, err := w.create(w.pod("shop", declaration()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	w.away("after the injector has ended")
+	// What runs goes on: kubelet and users change it without the injector.
+	made.Status.Phase = corev1.PodRunning
+	if _, err := kube.CoreV1().Pods("shop").UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		t.Error(err)
+	}
+	label := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
+	if _, err := kube.CoreV1().Pods("shop").Patch(t.Context(), made.Name, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) on(t *testing.T) *world {
+	t.Helper()
+	sub := *w
+	sub.T, sub.pods = t, w.pods+100
+	w.pods = sub.pods
+	return &sub
+}
+
+// injected: a pod is complete, and the API server accepts it; as it is, it is not changed again.
+func (w *world) injected() {
+	got, err := w.create(w.pod("shop", declaration()))
+	if err != nil {
+		w.Fatal(err)
+	}
+	want := w.pod("shop", declaration())
+	if err := sidecar.Inject(want, image); err != nil {
+		w.Fatal(err)
+	}
+	// In a namespace without injection, the API server only adds its defaults.
+	if want, err = w.create(in("other", want)); err != nil {
+		w.Fatal(err)
+	}
+	if !same(got, want) {
+		w.Error(cmp.Diff(want.Spec, got.Spec))
+	}
+	if len(got.Spec.InitContainers) != 1 || got.Spec.InitContainers[0].Image != image.Image {
+		w.Errorf("%+v", got.Spec.InitContainers)
+	}
+	again, err := w.create(in("shop", got))
+	if err != nil || !same(again, got) {
+		w.Error(err, cmp.Diff(got.Spec, again.Spec))
+	}
+}
+
+// untouched: all other pods are as Serving made them.
+func (w *world) untouched() {
+	for name, pod := range map[string]*corev1.Pod{
+		"an ordinary Revision": w.pod("shop", map[string]string{"autoscaling.knative.dev/min-scale": "1"}),
+		"another runtime":      w.pod("shop", map[string]string{v1alpha1.AnnotationRuntime: "pekko"}),
+		"another namespace":    w.pod("other", declaration()),
+		"no Revision":          w.pod("shop", declaration(), serving.RevisionLabelKey),
+	} {
+		got, err := w.create(pod)
+		if err != nil {
+			w.Errorf("%s: %v", name, err)
+			continue
+		}
+		want, err := w.create(in("other", pod))
+		if err != nil || !same(got, want) || len(got.Spec.InitContainers) > 0 {
+			w.Errorf("%s: %v %s", name, err, cmp.Diff(want.Spec, got.Spec))
+		}
+	}
+}
+
+func (w *world) refused() {
+	for says, annotations := range map[string]map[string]string{
+		`annotation stateful.knative-cdevents.dev/key is "X-User"`:           {v1alpha1.AnnotationRuntime: "sidecar", v1alpha1.AnnotationKey: "X-User"},
+		"annotation stateful.knative-cdevents.dev/runtime is missing":        {v1alpha1.AnnotationKey: "header:X-User"},
+		"did you mean stateful.knative-cdevents.dev/strict?":                 {v1alpha1.AnnotationRuntime: " sidecar", v1alpha1.AnnotationKey: "header:X-User", v1alpha1.StatefulPrefix + "stirct": "true"},
+		"the sidecar of Service shop/cart (Revision cart-00002): annotation": {v1alpha1.AnnotationRuntime: "sidecar"},
+	} {
+		if _, err := w.create(w.pod("shop", annotations)); err == nil || !strings.Contains(err.Error(), says) {
+			w.Errorf("%s: %v", says, err)
+		}
+	}
+}
+
+// templates: a wrong declaration is refused when it is written, and what has none does not wait.
+func (w *world) templates() {
+	wrong := declaration()
+	wrong[v1alpha1.AnnotationKey] = "nowhere"
+	if _, err := w.service("shop", "wrong", wrong, 8080); err == nil || !strings.Contains(err.Error(), "spec.template.metadata.annotations") ||
+		!strings.Contains(err.Error(), `"nowhere" is not a rule`) {
+		w.Error(err)
+	}
+	if _, err := w.service("shop", "port", declaration(), 8481); err == nil || !strings.Contains(err.Error(), "spec.template.spec.containers[0].ports[0].containerPort") {
+		w.Error(err)
+	}
+	if _, err := w.service("shop", "pekko", map[string]string{v1alpha1.AnnotationRuntime: "peko"}, 8080); err == nil {
+		w.Error("a wrong runtime was admitted")
+	}
+	if _, err := w.service("other", "wrong", wrong, 8080); err != nil {
+		w.Errorf("another namespace: %v", err)
+	}
+	got, err := w.service("shop", "cart", declaration(), 8080)
+	if err != nil {
+		w.Fatal(err)
+	}
+	got.Spec.Template.Annotations[v1alpha1.AnnotationShards] = "many"
+	if _, err := w.serving.ServingV1().Services("shop").Update(w.Context(), got, metav1.UpdateOptions{}); err == nil {
+		w.Error("a wrong change was admitted")
+	}
+	configuration := &servingv1.Configuration{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Spec: got.Spec.ConfigurationSpec}
+	configuration.Spec.Template.Annotations = declaration()
+	_, err = w.serving.ServingV1().Configurations("shop").Create(w.Context(), configuration, metav1.CreateOptions{})
+	if err == nil || !strings.Contains(err.Error(), "Configuration alone belongs to no Knative Service") {
+		w.Error(err)
+	}
+	configuration.Name, configuration.Labels = "cart", map[string]string{serving.ServiceLabelKey: "cart"}
+	if _, err = w.serving.ServingV1().Configurations("shop").Create(w.Context(), configuration, metav1.CreateOptions{}); err != nil {
+		w.Error(err)
+	}
+}
+
+// restart: this API server knows the rule with which the containers restart together, or refuses it.
+func (w *world) restart() {
+	pod := w.pod("other", declaration())
+	s := image
+	s.RestartTogether = true
+	if err := sidecar.Inject(pod, s); err != nil {
+		w.Fatal(err)
+	}
+	got, err := w.create(pod)
+	if err != nil {
+		w.Logf("this API server refuses it: %v", err)
+		return
+	}
+	if rules := got.Spec.InitContainers[0].RestartPolicyRules; len(rules) != 1 {
+		w.Errorf("this API server drops the rule, so the sidecar would rely on what does not happen: %+v", rules)
+	}
+}
+
+// away: only what declares a sidecar waits for the injector, and is refused.
+func (w *world) away(when string) {
+	w.Helper()
+	if _, err := w.create(w.pod("shop", nil)); err != nil {
+		w.Errorf("%s: an ordinary pod: %v", when, err)
+	}
+	if _, err := w.service("shop", fmt.Sprint("plain", w.pods), nil, 8080); err != nil {
+		w.Errorf("%s: an ordinary Service: %v", when, err)
+	}
+	_, err := w.create(w.pod("shop", declaration()))
+	if err == nil || !strings.Contains(err.Error(), podsWebhook) {
+		w.Errorf("%s: a pod without its sidecar: %v", when, err)
+	}
+}
+
+var image = sidecar.Settings{Image: "registry.example.com/sidecar@sha256:1"}
+
+func declaration() map[string]string {
+	return map[string]string{v1alpha1.AnnotationRuntime: "sidecar", v1alpha1.AnnotationKey: "header:X-User"}
+}
+
+// pod is one that Serving made, without some labels.
+func (w *world) pod(namespace string, annotations map[string]string, without ...string) *corev1.Pod {
+	p := in(namespace, revision.Pod(w, annotations))
+	p.Spec.ServiceAccountName = "default" // the admission of ServiceAccounts does not run here
+	for _, label := range without {
+		delete(p.Labels, label)
+	}
+	return p
+}
+
+// in returns a pod as it could be made in a namespace.
+func in(namespace string, p *corev1.Pod) *corev1.Pod {
+	p = p.DeepCopy()
+	p.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Labels: p.Labels, Annotations: p.Annotations}
+	// No kubelet runs, and tolerations are added by the API server.
+	p.Spec.Tolerations = nil
+	return p
+}
+
+func same(a, b *corev1.Pod) bool {
+	return cmp.Equal(a.Spec, b.Spec) && cmp.Equal(a.Annotations, b.Annotations)
+}
+
+func (w *world) create(p *corev1.Pod) (*corev1.Pod, error) {
+	w.pods++
+	p = p.DeepCopy()
+	p.Name = fmt.Sprintf("cart-%05d", w.pods)
+	return w.kube.CoreV1().Pods(p.Namespace).Create(w.Context(), p, metav1.CreateOptions{})
+}
+
+func (w *world) service(namespace, name string, annotations map[string]string, port int32) (*servingv1.Service, error) {
+	s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.Spec.Template.Annotations = annotations
+	s.Spec.Template.Spec.Containers = []corev1.Container{{Image: "cart", Ports: []corev1.ContainerPort{{ContainerPort: port}}}}
+	return w.serving.ServingV1().Services(namespace).Create(w.Context(), s, metav1.CreateOptions{})
+}
+
+func (w *world) namespace(name string, labels map[string]string) {
+	w.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	if _, err := w.kube.CoreV1().Namespaces().Create(w.Context(), ns, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	// Without a controller manager, nobody makes the ServiceAccount that pods have.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	if _, err := w.kube.CoreV1().ServiceAccounts(name).Create(w.Context(), account, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// install applies the manifests. The Service leads to this process.
+func (w *world) install(as *rest.Config, port int32) {
+	w.Helper()
+	client, err := dynamic.NewForConfig(as)
+	if err != nil {
+		w.Fatal(err)
+	}
+	files, err := filepath.Glob("../../config/optional/sidecar/*.yaml")
+	if err != nil || len(files) < 2 {
+		w.Fatal(files, err)
+	}
+	for _, file := range slices.Concat([]string{"../../config/100-namespace.yaml"}, files) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			w.Fatal(err)
+		}
+		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+		for {
+			document, err := documents.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			u := &unstructured.Unstructured{}
+			if err := errors.Join(err, yaml.Unmarshal(document, &u.Object)); err != nil {
+				w.Fatal(err)
+			}
+			switch u.GetKind() {
+			case "":
+				continue
+			case "Service":
+				u.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
+			case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+				hooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
+				for _, hook := range hooks {
+					if err := unstructured.SetNestedField(hook.(map[string]any), int64(port), "clientConfig", "service", "port"); err != nil { //nolint:errcheck,forcetypeassert // of the manifest
+						w.Fatal(err)
+					}
+				}
+				u.Object["webhooks"] = hooks
+			}
+			resource, _ := meta.UnsafeGuessKindToResource(u.GroupVersionKind())
+			if _, err := client.Resource(resource).Namespace(u.GetNamespace()).Create(w.Context(), u, metav1.CreateOptions{}); err != nil {
+				w.Fatalf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// inject runs the injector as main does, but for leases, logs and metrics. It returns what ends it.
+func inject(t *testing.T, as *rest.Config, port int32) func() {
+	t.Helper()
+	t.Setenv(system.NamespaceEnvKey, namespace)
+	t.Setenv("SIDECAR_IMAGE", image.Image)
+	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)).Sugar()))
+	ctx = webhook.WithOptions(ctx, webhook.Options{ServiceName: component, Port: int(port), SecretName: secret, GracePeriod: time.Millisecond})
+	ctx = injection.WithConfig(ctx, as)
+	ctx, informers := injection.Default.SetupInformers(ctx, as)
+	all := []*controller.Impl{certificates.NewController(ctx, nil), pods(ctx, nil), templates(ctx, nil)}
+	w, err := webhook.New(ctx, []any{all[1].Reconciler, all[2].Reconciler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.StartInformers(ctx.Done(), informers...); err != nil {
+		t.Fatal(err)
+	}
+	w.InformersHaveSynced()
+	done := make(chan error, 2)
+	go func() { done <- w.Run(ctx.Done()) }()
+	go func() { done <- controller.StartAll(ctx, all...) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (w *world) waitForInjector() {
+	w.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		_, pod := w.create(w.pod("shop", declaration()))
+		_, service := w.service("shop", "question", map[string]string{v1alpha1.AnnotationKey: "x"}, 8080)
+		refused := service != nil && strings.Contains(service.Error(), "validation failed")
+		if pod == nil && refused {
+			return
+		}
+		if service == nil {
+			_ = w.serving.ServingV1().Services("shop").Delete(w.Context(), "question", metav1.DeleteOptions{})
+		}
+		if time.Now().After(deadline) {
+			w.Fatal(pod, service)
+		}
+	}
+}
+
+func freePort(t *testing.T) int32 {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return int32(l.Addr().(*net.TCPAddr).Port) //nolint:errcheck,forcetypeassert,gosec // a port of TCP
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The injector puts the sidecar into the pods of Knative Services that declare it, and refuses templates whose
+// declaration is wrong. It is optional, and only for namespaces with the label knative-cdevents.dev/sidecar=enabled.
+//
+// It only wires. What it does to a pod is in reconciler/sidecar, and what may be declared in api/v1alpha1. It has its
+// own identity, because nothing else of this project may change what users' controllers make.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/injection/sharedmain"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/signals"
+	"knative.dev/pkg/webhook"
+	"knative.dev/pkg/webhook/certificates"
+	"knative.dev/pkg/webhook/resourcesemantics"
+	"knative.dev/pkg/webhook/resourcesemantics/defaulting"
+	"knative.dev/pkg/webhook/resourcesemantics/validation"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/sidecar"
+)
+
+const (
+	// component names the process in logs, leases and metrics, and its Service.
+	component = "sidecar-injector"
+	// port is the port that config/optional/sidecar/500-injector.yaml exposes.
+	port = 8443
+	// secret holds the self-signed certificate.
+	secret = "sidecar-injector-certs"
+
+	// The names of the configurations that are filled in here.
+	podsWebhook      = "pods.sidecar.knative-cdevents.dev"
+	templatesWebhook = "templates.sidecar.knative-cdevents.dev"
+)
+
+func main() {
+	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
+		ServiceName: component, Port: webhook.PortFromEnv(port), SecretName: secret,
+	})
+	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(),
+		certificates.NewController, pods, templates)
+}
+
+func pods(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	s, err := settings(os.Getenv)
+	if err != nil {
+		logging.FromContext(ctx).Fatalw("The injector cannot start", "error", err)
+	}
+	callbacks := map[schema.GroupVersionKind]defaulting.Callback{
+		podKind: defaulting.NewCallback(injectInto(s), webhook.Create),
+	}
+	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{podKind: &admittedPod{}}
+	return defaulting.NewAdmissionController(ctx, podsWebhook, "/pods", kinds, withoutPatches, false, callbacks)
+}
+
+// withoutPatches leaves out what the library logs of each pod: a probe may have a header with a secret.
+func withoutPatches(ctx context.Context) context.Context {
+	return logging.WithLogger(ctx, logging.FromContext(ctx).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+}
+
+func templates(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
+		servingv1.SchemeGroupVersion.WithKind("Service"):       &templated{},
+		servingv1.SchemeGroupVersion.WithKind("Configuration"): &templated{},
+	}
+	return validation.NewAdmissionController(ctx, templatesWebhook, "/templates", kinds, nil, false)
+}
+
+// settings are read from the environment, which config/optional/sidecar/500-injector.yaml describes.
+func settings(env func(string) string) (sidecar.Settings, error) {
+	s := sidecar.Settings{
+		Image: env("SIDECAR_IMAGE"), ControllerURL: env("CONTROLLER_URL"), Authorities: env("CONTROLLER_CA_CONFIGMAP"),
+	}
+	if s.Image == "" {
+		return s, errors.New("SIDECAR_IMAGE is not set; it must be the image of the sidecar")
+	}
+	switch together := env("RESTART_TOGETHER"); together {
+	case "", "false":
+	case "true":
+		s.RestartTogether = true
+	default:
+		return s, fmt.Errorf("RESTART_TOGETHER is %q; it must be true or false", together)
+	}
+	return s, nil
+}
