@@ -46,7 +46,9 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 		now, counts.ago = now.Add(after), ago
 		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Analyze}
 		m.Service, m.Known = s.Service(cart)
-		run.Step(m)
+		if err := run.Step(m); err != nil {
+			t.Fatal(err)
+		}
 		return run.Gathering()
 	}
 	if step(0, 14*time.Second) || step(2*time.Second, 16*time.Second) {
@@ -70,7 +72,9 @@ func TestUnreadablePodOnlyDelaysTheRun(t *testing.T) {
 	for range 20 {
 		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Analyze}
 		m.Service, m.Known = s.Service(cart)
-		run.Step(m)
+		if err := run.Step(m); err != nil {
+			t.Fatal(err)
+		}
 		now = now.Add(2 * time.Second)
 	}
 	if !run.Gathering() {
@@ -111,7 +115,10 @@ func TestARunWaitsForThePlacement(t *testing.T) {
 			if m.Service.Misplaced = shards(5); now.Sub(began) >= c.placed {
 				m.Service.Misplaced = shards(0)
 			}
-			if run.Step(m); !run.Gathering() && !strings.Contains(run.GateRun.Message, misplaced) {
+			if err := run.Step(m); err != nil {
+				t.Fatal(err)
+			}
+			if !run.Gathering() && !strings.Contains(run.GateRun.Message, misplaced) {
 				t.Fatalf("message %q", run.GateRun.Message)
 			}
 		}
@@ -147,7 +154,9 @@ func TestEvidenceBeginsWithAReadingAfterTheShardsMoved(t *testing.T) {
 		if run, err = gaterun.Resume(t.Context(), cart.Namespace, read); err != nil {
 			t.Fatal(err)
 		}
-		run.Step(m)
+		if err := run.Step(m); err != nil {
+			t.Fatal(err)
+		}
 		return run.Gathering()
 	}
 	if step(0, 0, 2) || step(10*time.Second, 4*time.Second, 0) || step(5*time.Second, 9*time.Second, 0) {

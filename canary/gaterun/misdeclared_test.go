@@ -45,7 +45,9 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 		}
 		m := gaterun.Moment{Now: now, Counts: misdeclared{s}, Analyze: (*judge.Run).Analyze}
 		m.Service, m.Known = s.Service(cart)
-		run.Step(m)
+		if err := run.Step(m); err != nil {
+			t.Fatal(err)
+		}
 		now = now.Add(15 * time.Second)
 		s.Serve(stage.Canary, 100, 0)
 		s.Serve(stage.Baseline, 900, 0)

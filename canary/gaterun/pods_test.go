@@ -103,7 +103,9 @@ func TestTheBaselinesRestartsAreRecalled(t *testing.T) {
 		Revisions: map[string]*lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "b", Generation: 1}, "cart-2": {Name: "cart-2", UID: "c", Generation: 2}},
 	}
 	for range 3 {
-		run.Step(Moment{Now: now, Known: true, Service: service, Counts: counts, Analyze: (*judge.Run).Analyze})
+		if err := run.Step(Moment{Now: now, Known: true, Service: service, Counts: counts, Analyze: (*judge.Run).Analyze}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if !run.Gathering() {
 		t.Fatal(run.GateRun.Message)
