@@ -15,7 +15,7 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
-	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/proxy"
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/key"
 )
 
 // StatefulPrefix is the prefix of the annotations with which the template of a Knative Service
@@ -44,7 +44,7 @@ const (
 	// AnnotationPlacement asks for a plan of which member owns each shard: a PlacementMode.
 	AnnotationPlacement = StatefulPrefix + "placement"
 
-	// AnnotationKey says where the key of a request is, for RuntimeSidecar. clients/sidecar/proxy.ParseKey reads it.
+	// AnnotationKey says where the key of a request is, for RuntimeSidecar. clients/sidecar/key.Parse reads it.
 	AnnotationKey = StatefulPrefix + "key"
 	// AnnotationPatience is how long a request waits for a shard that moves.
 	AnnotationPatience = StatefulPrefix + "patience"
@@ -149,7 +149,7 @@ type Stateful struct {
 //
 // +kubebuilder:object:generate=false
 type Sidecar struct {
-	// Key is a rule of clients/sidecar/proxy.ParseKey.
+	// Key is a rule of clients/sidecar/key.Parse.
 	Key string
 	// Patience is how long a request waits for a shard that moves.
 	Patience      time.Duration
@@ -340,7 +340,7 @@ func (p *statefulParser) key(name, value string) {
 		p.wrong(name, "it has %d bytes; at most %d are allowed", len(value), maxKeyRule)
 		return
 	}
-	if _, err := proxy.ParseKey(value); err != nil {
+	if _, err := key.Parse(value); err != nil {
 		p.wrong(name, "%v", err)
 		return
 	}

@@ -12,14 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agnivade/levenshtein"
+
 	"github.com/knative-cdevents/knative-cdevents/clients/placement"
-	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/proxy"
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/key"
 )
 
 // Config of a sidecar, as FromEnvironment reads it.
 type Config struct {
 	Placement  placement.Settings
-	Key        proxy.Key
+	Key        key.Func
 	EntityType string
 	// PodIP is where other pods reach this one.
 	PodIP                                           string
@@ -95,7 +97,7 @@ func span(least, most time.Duration, to func(*Config) *time.Duration) func(*Conf
 
 // variables are all that there are. The README describes them.
 var variables = []variable{
-	{"KEY", "", func(c *Config, v string) (err error) { c.Key, err = proxy.ParseKey(v); return err }},
+	{"KEY", "", func(c *Config, v string) (err error) { c.Key, err = key.Parse(v); return err }},
 	{"SHARDS", "100", number(1, 65536, func(c *Config) *int { return &c.Placement.Shards })},
 	{"ENTITY_TYPE", "Key", func(c *Config, v string) error {
 		if strings.ContainsAny(v, "/?#%\"\\ ,") {
@@ -205,34 +207,8 @@ func (c Config) check() (errs []error) {
 	return errs
 }
 
-// nearest returns the variable whose name has the least edits.
+// nearest returns the variable whose name has the fewest edits.
 func nearest(name string) string {
-	best, least := "", -1
-	for _, v := range variables {
-		if d := distance(name[:min(len(name), 64)], v.name); least < 0 || d < least {
-			best, least = v.name, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0]++
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	edits := func(v variable) int { return levenshtein.ComputeDistance(name[:min(len(name), 64)], v.name) }
+	return slices.MinFunc(variables, func(a, b variable) int { return cmp.Compare(edits(a), edits(b)) }).name
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/proxy"
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/key"
 )
 
 // What an application answers to a hook that it does not have.
@@ -85,7 +85,7 @@ func TestStructuredEvent(t *testing.T) {
 	f := newFleet(t)
 	f.configure = func(c *Config) {
 		var err error
-		if c.Key, err = proxy.ParseKey("event:subject"); err != nil {
+		if c.Key, err = key.Parse("event:subject"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/clients/placement"
+	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/key"
 	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/member"
 )
 
@@ -47,7 +48,6 @@ const (
 	expectHeader = "Stateful-Expect"
 	// elsewhereHeader has the version of a plan, and the member that has the shard instead.
 	elsewhereHeader = "Stateful-Elsewhere"
-	prefix          = "stateful-"
 )
 
 // reserved are paths that only the sidecar itself asks the application for.
@@ -57,7 +57,7 @@ const reserved = "/.stateful/"
 type Options struct {
 	Member *member.Member
 	// Key finds the key of a request. Shards is the number of shards, and ShardOf the shard of a key.
-	Key     Key
+	Key     key.Func
 	Shards  int
 	ShardOf func(key string, shards int) int
 	// Application is the host and port of the container.
@@ -156,15 +156,15 @@ func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this method or path is not for clients", http.StatusNotFound)
 		return
 	}
-	key, err := p.o.Key(r)
+	found, err := p.o.Key(r)
 	if err != nil {
 		p.o.Metrics.refused("key")
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	s := &request{key: key, shard: -1, begun: time.Now()}
-	if key != "" {
-		s.shard = p.o.ShardOf(key, p.o.Shards)
+	s := &request{key: found, shard: -1, begun: time.Now()}
+	if found != "" {
+		s.shard = p.o.ShardOf(found, p.o.Shards)
 	} else {
 		p.o.Metrics.keyless.Add(1)
 	}
@@ -186,9 +186,9 @@ func (p *Proxy) Peer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text, number, _ := strings.Cut(r.Header.Get(forwardHeader), " ")
-	key, err := base64.StdEncoding.DecodeString(text)
+	raw, err := base64.StdEncoding.DecodeString(text)
 	version, versionErr := strconv.ParseInt(number, 10, 64)
-	if err != nil || versionErr != nil || len(key) == 0 || len(key) > mostKey {
+	if err != nil || versionErr != nil || len(raw) == 0 || len(raw) > key.MaxLength {
 		http.Error(w, "the request is not one that a member forwards", http.StatusBadRequest)
 		return
 	}
@@ -198,7 +198,7 @@ func (p *Proxy) Peer(w http.ResponseWriter, r *http.Request) {
 	}
 	strip(r.Header)
 	p.serve(w, r, &request{
-		key: string(key), shard: p.o.ShardOf(string(key), p.o.Shards), version: version, from: from.Revision,
+		key: string(raw), shard: p.o.ShardOf(string(raw), p.o.Shards), version: version, from: from.Revision,
 		forwarded: true, expects: expects, begun: time.Now(),
 	})
 }
@@ -422,13 +422,11 @@ func (p *Proxy) problem(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// strip removes headers that only the sidecar may set. Some applications take an underscore for a hyphen.
+// strip removes headers that only the sidecar may set.
 func strip(h http.Header) {
 	for name := range h {
-		if strings.HasPrefix(normal(name), prefix) {
+		if key.Reserved(name) {
 			delete(h, name)
 		}
 	}
 }
-
-func normal(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package proxy
+// Package key finds the key of a request, by a rule such as header:X-User. It knows nothing of the sidecar, so that
+// whoever admits a rule reads it as the sidecar does.
+package key
 
 import (
 	"bytes"
@@ -16,32 +18,32 @@ import (
 )
 
 const (
-	// mostKey is how many bytes a key may have.
-	mostKey = 1024
+	// MaxLength is how many bytes a key may have.
+	MaxLength = 1024
 	// mostEvent is how large a CloudEvent in structured mode may be whose attribute is the key: it is read before it is
 	// sent on.
 	mostEvent = 1 << 20
 )
 
-// ErrKey says that the key of a request cannot be used.
-var ErrKey = errors.New("the key of the request is not valid")
+// ErrInvalid says that the key of a request cannot be used.
+var ErrInvalid = errors.New("the key of the request is not valid")
 
-// Key finds the key of a request; empty if it has none. It may replace the request's body by what it has read of it.
-type Key func(r *http.Request) (string, error)
+// Func finds the key of a request; empty if it has none. It may replace the request's body by what it has read of it.
+type Func func(r *http.Request) (string, error)
 
 var (
 	token     = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 	attribute = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 )
 
-// ParseKey reads a rule, such as header:X-User.
-func ParseKey(rule string) (Key, error) {
+// Parse reads a rule, such as header:X-User.
+func Parse(rule string) (Func, error) {
 	kind, name, _ := strings.Cut(rule, ":")
 	var find func(*http.Request) (string, error)
 	var err error
 	switch {
 	case kind == "header" && token.MatchString(name):
-		if strings.HasPrefix(normal(name), prefix) {
+		if Reserved(name) {
 			return nil, fmt.Errorf("the key %q is a header that the sidecar sets itself; name one of the client", rule)
 		}
 		find = always(func(r *http.Request) string { return r.Header.Get(name) })
@@ -67,8 +69,8 @@ func ParseKey(rule string) (Key, error) {
 	}
 	return func(r *http.Request) (string, error) {
 		key, err := find(r)
-		if err == nil && len(key) > mostKey {
-			err = fmt.Errorf("%w: it has more than %d bytes", ErrKey, mostKey)
+		if err == nil && len(key) > MaxLength {
+			err = fmt.Errorf("%w: it has more than %d bytes", ErrInvalid, MaxLength)
 		}
 		return key, err
 	}, nil
@@ -150,11 +152,11 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 	}
 	read, err := io.ReadAll(io.LimitReader(r.Body, mostEvent+1))
 	if err != nil {
-		return "", fmt.Errorf("%w: the event could not be read: %w", ErrKey, err)
+		return "", fmt.Errorf("%w: the event could not be read: %w", ErrInvalid, err)
 	}
 	if len(read) > mostEvent {
 		return "", fmt.Errorf("%w: the event has more than %d bytes, and is in structured mode; send it in binary mode",
-			ErrKey, mostEvent)
+			ErrInvalid, mostEvent)
 	}
 	r.Body = again{bytes.NewReader(read), r.Body}
 	var event map[string]json.RawMessage
@@ -173,4 +175,10 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 type again struct {
 	io.Reader
 	io.Closer
+}
+
+// Reserved reports whether a header is one that only the sidecar may set. Some applications take an underscore for a
+// hyphen.
+func Reserved(header string) bool {
+	return strings.HasPrefix(strings.ToLower(strings.ReplaceAll(header, "_", "-")), "stateful-")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package proxy
+package key
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func TestKeys(t *testing.T) {
 		{"event:subject", "/", "Content-Type", event, `not an event`, ""},
 		{"event:subject", "/", "Content-Type", "application/json", `{"subject":"o1"}`, ""},
 	} {
-		key, err := ParseKey(c.rule)
+		key, err := Parse(c.rule)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,11 +55,11 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	for rule, body := range map[string]string{"header:X-User": "", "event:subject": strings.Repeat(" ", mostEvent+1)} {
-		key, _ := ParseKey(rule)
+		key, _ := Parse(rule)
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
-		r.Header.Set("X-User", strings.Repeat("k", mostKey+1))
+		r.Header.Set("X-User", strings.Repeat("k", MaxLength+1))
 		r.Header.Set("Content-Type", event)
-		if _, err := key(r); !errors.Is(err, ErrKey) {
+		if _, err := key(r); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 		"", "header", "header:", "header:a b", "query:", "path:", "path:a", "path:-1", "path:/a", "path:/{key}/{key}",
 		"event:Subject", "event:", "body:x", "header:Stateful-Shard",
 	} {
-		if _, err := ParseKey(rule); err == nil {
+		if _, err := Parse(rule); err == nil {
 			t.Errorf("%q is accepted", rule)
 		}
 	}
