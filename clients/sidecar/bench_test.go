@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// TestLatency logs how long a request takes: to the container alone, handled where it entered, and forwarded.
-func TestLatency(t *testing.T) {
-	f := newFleet(t)
+// BenchmarkLatency shows what the sidecar adds to a request: p50/alone is the median of its time, as a ratio to that of
+// the container alone in the same run.
+func BenchmarkLatency(b *testing.B) {
+	f := newFleet(b)
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/.stateful") {
 			http.NotFound(w, r)
@@ -22,32 +23,53 @@ func TestLatency(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "hello")
 	})
-	a, b := f.start("stable", app), f.start("canary", app)
+	stable, canary := f.start("stable", app), f.start("canary", app)
 	f.together(2)
-	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	f.enforce(func(s int) *pod { return []*pod{stable, canary}[s%2] })
 	client := &http.Client{Transport: &http.Transport{}}
-	alone := "http://" + a.config.PodIP + ":8080"
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		for _, to := range [][3]string{{"alone", alone, ""}, {"local", a.entry, keyOf(2)}, {"forwarded", a.entry, keyOf(3)}} {
-			var took []time.Duration
-			for range 300 {
-				var body io.Reader
-				if method == http.MethodPost {
-					body = strings.NewReader("body")
+		var alone time.Duration
+		for _, to := range []struct{ name, url, key string }{
+			{"alone", "http://" + stable.config.PodIP + ":8080/", ""},
+			{"local", stable.entry + "/", keyOf(2)},
+			{"forwarded", stable.entry + "/", keyOf(3)},
+		} {
+			b.Run(method+"/"+to.name, func(b *testing.B) {
+				var took []time.Duration
+				for b.Loop() {
+					took = append(took, exchange(b, client, method, to.url, to.key))
 				}
-				req, _ := http.NewRequestWithContext(t.Context(), method, to[1]+"/", body)
-				req.Header.Set("X-Key", to[2])
-				begun := time.Now()
-				resp, err := client.Do(req)
-				if err != nil || resp.StatusCode != http.StatusOK {
-					t.Fatal(resp, err)
+				slices.Sort(took)
+				median := took[len(took)/2]
+				if to.name == "alone" {
+					alone = median
 				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-				took = append(took, time.Since(begun))
-			}
-			slices.Sort(took)
-			t.Logf("%-4s %-9s p50 %s p99 %s", method, to[0], took[150], took[297])
+				b.ReportMetric(float64(median)/float64(alone), "p50/alone")
+			})
 		}
 	}
+}
+
+// exchange sends a request and returns how long it took.
+func exchange(b *testing.B, client *http.Client, method, url, key string) time.Duration {
+	b.Helper()
+	var body io.Reader
+	if method == http.MethodPost {
+		body = strings.NewReader("body")
+	}
+	req, err := http.NewRequestWithContext(b.Context(), method, url, body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req.Header.Set("X-Key", key)
+	begun := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // the answer was read
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		b.Fatal(resp.Status, err)
+	}
+	return time.Since(begun)
 }

@@ -33,7 +33,7 @@ type controller struct {
 	changed chan struct{}
 }
 
-func newController(t *testing.T) *controller {
+func newController(t testing.TB) *controller {
 	t.Helper()
 	c := &controller{changed: make(chan struct{}), plan: placement.Plan{
 		Namespace: "shop", Service: "cart", Version: 1000, Mode: placement.Observe, AtOnce: 10,
@@ -122,16 +122,16 @@ type pod struct {
 
 // fleet is a cluster of pods on loopback addresses.
 type fleet struct {
-	*testing.T
+	testing.TB
 	controller *controller
 	pods       []*pod
 	// configure changes the configuration of pods that start.
 	configure func(*Config)
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t testing.TB) *fleet {
 	t.Helper()
-	return &fleet{T: t, controller: newController(t), configure: func(*Config) {}}
+	return &fleet{TB: t, controller: newController(t), configure: func(*Config) {}}
 }
 
 var nextHost = struct {
@@ -190,7 +190,7 @@ func (f *fleet) startAt(name, host string) *pod {
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	go func() { p.ended <- s.Run(ctx) }()
-	f.Cleanup(func() { p.end(f.T) })
+	f.Cleanup(func() { p.end(f.TB) })
 	f.pods = append(f.pods, p)
 	f.until("a pod is ready", func() bool {
 		w := httptest.NewRecorder()
@@ -201,7 +201,7 @@ func (f *fleet) startAt(name, host string) *pod {
 }
 
 // end ends a pod in order.
-func (p *pod) end(t *testing.T) {
+func (p *pod) end(t testing.TB) {
 	t.Helper()
 	p.stop()
 	select {
