@@ -163,6 +163,7 @@ e2e: PARTS = serving,prometheus
 e2e: e2e-cluster ## Run the core scenarios on real Knative (at most 20 min with warm caches); RUN=TestName for some of them
 	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
+# The tests themselves bound how many run side by side (E2E_PARALLEL=3): one that only waits for another does not count.
 .PHONY: e2e-full
 e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## Run all scenarios, also those with Eventing, Tekton, Cluster API and Crossplane; RUN=TestName for some of them

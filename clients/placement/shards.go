@@ -121,12 +121,6 @@ func (g *Group) Stopped(id ShardID) {
 	}
 }
 
-// Holds reports whether this member holds a shard, and lets requests in.
-func (g *Group) Holds(id ShardID) bool {
-	s := g.shards[id]
-	return s != nil && s.phase == held
-}
-
 // take starts to get a shard from the member that holds it.
 func (g *Group) take(t Take, respond func(Reply)) {
 	s := g.shard(t.ShardID)

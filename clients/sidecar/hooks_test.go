@@ -106,7 +106,7 @@ func TestStructuredEvent(t *testing.T) {
 	}
 }
 
-// Once a strict member hears nobody, it refuses, and ends what is open.
+// A strict member that is cut off refuses requests, and ends those that are open.
 func TestStrict(t *testing.T) {
 	f := newFleet(t)
 	f.configure = func(c *Config) { c.Strict, c.Placement.Lease = true, 2*time.Second }

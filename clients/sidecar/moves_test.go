@@ -262,7 +262,7 @@ func TestKilledPod(t *testing.T) {
 	load.end(r)
 }
 
-// Nobody gets what an earlier process of a pod held before the request time-out is over: its container may go on.
+// Until the request time-out is over, no member gets what an earlier process of a pod held: its container may go on.
 func TestRestartedSidecar(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		t.Run(fmt.Sprint("together=", together), func(t *testing.T) {

@@ -282,7 +282,7 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// Nobody without the key of a member is heard, whatever he sends.
+// A client without the key of a member is refused, whatever it sends.
 func TestForgedPeers(t *testing.T) {
 	f, a, b, _ := two(t)
 	at := b.member.Address()

@@ -31,8 +31,8 @@ type Living interface {
 }
 
 const (
-	// buriedFor is how long a peer stays listed after its pod is gone: others wait for its lease, from when they see it.
-	buriedFor = 2 * time.Minute
+	// listedFor is how long a peer stays listed after its pod is gone: the others wait for its lease once they see that.
+	listedFor = 2 * time.Minute
 	// maxPeers limits what the pods of a Service can store.
 	maxPeers = 1000
 )
@@ -50,7 +50,7 @@ func (p *Placer) peers(ctx context.Context, key types.NamespacedName, last *v1al
 		i := slices.IndexFunc(known, func(pod *pods.Pod) bool { return pod.UID == peer.UID })
 		switch {
 		case peer.Gone:
-			if now.Sub(peer.GoneSince.Time) > buriedFor {
+			if now.Sub(peer.GoneSince.Time) > listedFor {
 				continue
 			}
 		case i >= 0 && !known[i].Over():

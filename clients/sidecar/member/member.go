@@ -7,7 +7,7 @@
 //   - A shard leaves only after its last Visit has ended, and the application had its chance to write what it holds.
 //   - Only members that registered with the controller are heard. Each proves that it has the key that it registered.
 //   - What an earlier process of the same pod began may still run in the container. Until the request time-out is over,
-//     nobody gets a shard that it may have held.
+//     no member gets a shard that it may have held.
 package member
 
 import (
@@ -230,8 +230,8 @@ func (m *Member) Address() string { return m.options.Address }
 
 // Receive answers a request of another member.
 func (m *Member) Receive(ctx context.Context, from placement.Peer, r placement.Request) placement.Reply {
-	if lie := m.lie(from, r); lie != "" {
-		return placement.Reply{Error: lie}
+	if why := m.rejects(from, r); why != "" {
+		return placement.Reply{Error: why}
 	}
 	got := make(chan placement.Reply, 1)
 	m.Serial(func() { m.group.Handle(r, func(out placement.Reply) { got <- out }) })
@@ -246,8 +246,8 @@ func (m *Member) Receive(ctx context.Context, from placement.Peer, r placement.R
 	}
 }
 
-// lie says what a member says in the name of another one.
-func (m *Member) lie(from placement.Peer, r placement.Request) string {
+// rejects says why a message is not answered: its sender is not a member, or speaks in the name of another one.
+func (m *Member) rejects(from placement.Peer, r placement.Request) string {
 	switch {
 	case m.view.Load().byPin[from.Pin].Pin == "":
 		return "this member does not know the caller"
@@ -314,7 +314,8 @@ func (m *Member) Tell(address string, r placement.Request) {
 	}()
 }
 
-// listen keeps in touch with the other members of a strict cluster, and ends what is open when nobody is left.
+// listen asks the other members of a strict cluster whether they live. When this member is cut off, it ends the
+// requests that are open.
 func (m *Member) listen(ctx context.Context) {
 	limit := m.limit()
 	for ctx.Err() == nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
@@ -47,9 +46,8 @@ func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		authserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use PUT")
 		return
 	}
-	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("service")}
-	if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1035Label(key.Name)) > 0 {
-		authserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
+	key, valid := serviceOf(w, r)
+	if !valid {
 		return
 	}
 	if !g.Guard.Synced() {

@@ -113,9 +113,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		authserver.Dismiss(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("service")}
-	if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1035Label(key.Name)) > 0 {
-		authserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
+	key, valid := serviceOf(w, r)
+	if !valid {
 		return
 	}
 	// A client that is refused stops to move shards, so nothing is refused before all pods are known.
@@ -141,6 +140,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.answer(w, r, key, pod, wait)
+}
+
+// serviceOf returns the Service that a path names, or dismisses the request.
+func serviceOf(w http.ResponseWriter, r *http.Request) (key types.NamespacedName, valid bool) {
+	key = types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("service")}
+	valid = len(validation.IsDNS1123Label(key.Namespace)) == 0 && len(validation.IsDNS1035Label(key.Name)) == 0
+	if !valid {
+		authserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
+	}
+	return key, valid
 }
 
 // waitOf returns how long the client waits for a change.
