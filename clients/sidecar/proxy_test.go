@@ -24,7 +24,7 @@ func TestOwnersHandle(t *testing.T) {
 			}
 			got := echoes[shard%2].last()
 			if got.Get("Stateful-Shard") != fmt.Sprint(shard) || got.Get("Stateful-Key") != keyOf(shard) || got.Get("Stateful-Epoch") == "" ||
-				got.Get("Stateful-Forward") != "" || got.Get("Expect") != "" {
+				got.Get("Stateful-Entry-Revision") != map[*pod]string{a: "stable", b: "canary"}[entry] || got.Get("Stateful-Forward") != "" || got.Get("Expect") != "" {
 				t.Errorf("the application got %v", got)
 			}
 		}

@@ -32,8 +32,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/member"
 )
 
-// Headers that the application gets. An epoch grows each time that another member takes the shard.
+// Headers that the application gets. An epoch grows each time that another member takes the shard. EntryHeader has the
+// Revision where the request entered.
 const (
+	EntryHeader   = "Stateful-Entry-Revision"
 	ShardHeader   = "Stateful-Shard"
 	KeyHeader     = "Stateful-Key"
 	VersionHeader = "Stateful-Plan-Version"
@@ -359,6 +361,9 @@ func (p *Proxy) handleForwarded(r *http.Request, s *request) (*http.Response, er
 func (p *Proxy) handle(r *http.Request, s *request) (*http.Response, error) {
 	ctx := r.Context()
 	out := r
+	if s.from != "" {
+		out.Header.Set(EntryHeader, s.from)
+	}
 	if s.visit != nil {
 		ctx = s.visit.Context()
 		out = r.WithContext(ctx)
