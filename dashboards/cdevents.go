@@ -168,8 +168,11 @@ func declarations() Panel {
 		Title:       "Invalid declarations",
 		Unit:        count,
 		Width:       8,
-		Description: "Services whose newest Revision declares a cluster with annotations that are not valid. The condition StatefulDeclared of the Service's CDEventSubject names them.",
-		Queries:     []Query{{Expr: total("", series("cdevents_cluster_declarations_wrong")), Legend: "Services"}},
+		Description: "Services whose newest Revision declares a cluster with annotations that are not valid. The condition StatefulDeclared of the Service's CDEventSubject names them. Pods that declare a sidecar and have none: the condition ClusterTroubled does.",
+		Queries: []Query{
+			{Expr: total("", series("cdevents_cluster_declarations_wrong")), Legend: "Services"},
+			{Expr: total("", series("cdevents_cluster_pods_without_sidecar")), Legend: "pods without their sidecar"},
+		},
 	}
 }
 

@@ -57,6 +57,8 @@ type Episode struct {
 	Detected *TransitionRef `json:"detected,omitempty"`
 	// Revision is the Revision in the announcement.
 	Revision string `json:"revision,omitempty"`
+	// Reason is that of the announcement. It is kept for incidents of a cluster.
+	Reason string `json:"reason,omitempty"`
 }
 
 // IncidentDetails describes the incident of a transition.
@@ -203,7 +205,7 @@ func (b *builder) detect(kind Incident, since time.Time, why Trouble) {
 		Incident: &IncidentDetails{Kind: kind, Opened: b.m.Sequence + 1, Since: since, Trouble: why},
 	}
 	if kind.ofCluster() {
-		t.Cluster = b.clusterDetails(false)
+		t.Cluster, e.Reason = b.clusterDetails(false), why.Reason
 	}
 	if t.Revision != nil {
 		e.Revision = t.Revision.Name

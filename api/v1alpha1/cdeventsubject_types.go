@@ -102,7 +102,8 @@ type CDEventSubjectStatus struct {
 	// conditions are the latest observations of the object. Delivered is False while an
 	// event is pending. StatefulDeclared says whether the annotations that declare a
 	// stateful cluster are valid. PlacementEnforced says whether the member that assigns
-	// the shards follows the plan.
+	// the shards follows the plan. ClusterTroubled is True while an incident of the stateful
+	// cluster goes on.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -107,6 +107,9 @@ const (
 	maxKeyRule     = 256
 )
 
+// SidecarContainer is the name of the sidecar's container in a pod.
+const SidecarContainer = "stateful-sidecar"
+
 // The ports of the sidecar: where queue-proxy sends requests, what the controller and kubelet ask for, and where other
 // members connect.
 const (

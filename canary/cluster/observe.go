@@ -30,6 +30,8 @@ type Observation struct {
 	where map[string]string
 	// newest is the Revision with the highest generation that has pods.
 	newest string
+	// lacking is how many pods declare a sidecar and have none.
+	lacking int
 	// complete is false if any answer is missing, incomplete or contradictory.
 	complete bool
 }
@@ -74,6 +76,7 @@ func merge(pods []*Pod, answers map[string]Answer) Observation {
 	default:
 		o.byAnswers(live, answers, parts)
 	}
+	o.withoutSidecar(live)
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		o.seen.Parts = append(o.seen.Parts, *parts[name])
 	}
@@ -100,6 +103,9 @@ func (o Observation) Outcome() string {
 
 // Whole reports whether all members answered and form one cluster, so that a plan can be made.
 func (o Observation) Whole() bool { return o.complete && o.split == nil && len(o.members) > 0 }
+
+// LackSidecar returns how many pods declare a sidecar and have none.
+func (o Observation) LackSidecar() int { return o.lacking }
 
 // setState derives the state; the worst one wins.
 func (o *Observation) setState() {
@@ -204,6 +210,29 @@ func (o *Observation) byAnswers(live []*Pod, answers map[string]Answer, parts ma
 	o.shards(live, answers, parts)
 }
 
+// withoutSidecar handles pods that lack the sidecar that they declare. This is known without any answer.
+func (o *Observation) withoutSidecar(live []*Pod) {
+	var lacking []string
+	for _, s := range live {
+		if s.LacksSidecar() {
+			lacking = append(lacking, s.Name)
+		}
+	}
+	if len(lacking) == 0 {
+		return
+	}
+	slices.Sort(lacking)
+	o.complete, o.lacking = false, len(lacking)
+	o.degraded = &lifecycle.Trouble{Reason: "SidecarMissing", Message: fmt.Sprintf(
+		"%d of %d pods have no container %s, so their requests are not sharded: %s; pods get it if their namespace has the "+
+			"label knative-cdevents.dev/sidecar=enabled when they are made: add the label, and delete these pods",
+		len(lacking), len(live), v1alpha1.SidecarContainer, named(lacking),
+	)}
+	if o.seen.State == lifecycle.ClusterUnknown {
+		o.seen.State, o.seen.Note = lifecycle.ClusterDegraded, o.degraded.Message
+	}
+}
+
 // shards records which member holds each shard. If two members claim the same shard, it is
 // being moved and the observation is incomplete.
 func (o *Observation) shards(live []*Pod, answers map[string]Answer, parts map[string]*lifecycle.ClusterPart) {
@@ -236,8 +265,7 @@ func because(err error, r v1alpha1.Runtime) string {
 	case err == nil:
 		return ""
 	case r == v1alpha1.RuntimeSidecar:
-		return ": the sidecar does not answer; check that the pod has the container stateful-sidecar, which it gets if its " +
-			"namespace has the label knative-cdevents.dev/sidecar=enabled when it is made"
+		return ": the sidecar does not answer; the log of the container " + v1alpha1.SidecarContainer + " says why"
 	case errors.Is(err, ErrNoRoute) && (r == v1alpha1.RuntimeProtoActor || r == v1alpha1.RuntimeCustom):
 		return ": the management port does not serve /cluster/members; check that it is the port where the application serves its members and shards"
 	case errors.Is(err, ErrNoRoute):

@@ -25,8 +25,14 @@ type Pod struct {
 	Deleting, Over bool
 	// MemberID and ClusterName are labels that the Kubernetes provider of protoactor-go puts on the pods of members.
 	MemberID, ClusterName string
-	Declared              v1alpha1.Stateful
+	// Sidecar means that the pod has the sidecar's container.
+	Sidecar  bool
+	Declared v1alpha1.Stateful
 }
+
+// LacksSidecar reports whether the pod declares a sidecar and has none. All its requests are then handled where they
+// enter, and no pod of the cluster knows of it.
+func (p *Pod) LacksSidecar() bool { return p.Declared.Runtime == v1alpha1.RuntimeSidecar && !p.Sidecar }
 
 // Live reports whether the pod can answer and should be a member.
 func (p *Pod) Live() bool { return !p.Deleting && !p.Over && p.IP != "" }

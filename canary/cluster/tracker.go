@@ -62,7 +62,7 @@ func (t *Tracker) Next(o Observation, now time.Time) lifecycle.Cluster {
 	t.remember(o)
 	c.Trouble = t.trouble(o, late)
 	c.Regime = t.regime
-	if len(late) > 0 && o.split == nil {
+	if len(late) > 0 && o.split == nil && o.degraded == nil {
 		c.State, c.Note = lifecycle.ClusterDegraded, strings.Join(late, ", ")
 	}
 	switch {

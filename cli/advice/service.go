@@ -90,6 +90,12 @@ func Ready(s *servingv1.Service) Finding {
 	return f
 }
 
+// inTrouble says what to do about an incident of a cluster, by its reason.
+var inTrouble = map[string]string{
+	"SidecarMissing": "Label the namespace with knative-cdevents.dev/sidecar=enabled, and delete the pods that have no container " +
+		v1alpha1.SidecarContainer,
+}
+
 // Entry says what the ledger holds against an object.
 func Entry(s *v1alpha1.CDEventSubject) []Finding {
 	if s == nil {
@@ -101,6 +107,11 @@ func Entry(s *v1alpha1.CDEventSubject) []Finding {
 		f := about
 		f.Reason, f.Message, f.State = condition.Reason, condition.Message, Broken
 		switch {
+		case condition.Type == "ClusterTroubled" && condition.Status == metav1.ConditionTrue:
+			f.What, f.Do = "its stateful cluster is in trouble", inTrouble[condition.Reason]
+			if f.Do == "" {
+				f.Do = "Look at what the incident says: docs/stateful.md#states"
+			}
 		case condition.Status != metav1.ConditionFalse:
 			continue
 		case condition.Type == "StatefulDeclared":

@@ -75,7 +75,7 @@ func (e *env) serviceTable(f *report.Fleet, wide bool) *screen.Table {
 		t.Add(
 			screen.Text(s.Namespace),
 			screen.Text(s.Name),
-			readiness(s.Ready, s.Reason),
+			serviceReadiness(s),
 			screen.Text(s.Traffic.String()),
 			gateCell(s.Gates),
 			e.pendingCell(s.Ledger),
@@ -134,6 +134,18 @@ func readiness(status, reason string) screen.Cell {
 		return screen.Cell{Text: status, Style: screen.Bad}
 	}
 	return screen.Cell{Text: status, Style: screen.Unsure}
+}
+
+// serviceReadiness also says what is wrong with the cluster of a Service that Knative takes for ready.
+func serviceReadiness(s report.Service) screen.Cell {
+	out := readiness(s.Ready, s.Reason)
+	if s.Cluster != "" {
+		out.Text += ", cluster: " + s.Cluster
+		if out.Style == screen.Good {
+			out.Style = screen.Unsure
+		}
+	}
+	return out
 }
 
 func gateCell(gates []report.Gate) screen.Cell {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
@@ -50,6 +52,8 @@ type Ledger struct {
 	PendingFor    []PendingFor `json:"pendingFor,omitempty"`
 	LastEvent     string       `json:"lastEvent,omitempty"`
 	LastEventTime *time.Time   `json:"lastEventTime,omitempty"`
+	// Cluster is the reason of an incident of the stateful cluster that goes on.
+	Cluster string `json:"cluster,omitempty"`
 }
 
 // PendingFor is what is pending for one source.
@@ -268,6 +272,9 @@ func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) Ledger {
 	out := Ledger{Pending: &st.Pending, LastEvent: timeline.Short(lifecycle.Type(st.LastEvent))}
 	if st.LastEventTime != nil {
 		out.LastEventTime = &st.LastEventTime.Time
+	}
+	if c := meta.FindStatusCondition(st.Conditions, "ClusterTroubled"); c != nil && c.Status == metav1.ConditionTrue {
+		out.Cluster = c.Reason
 	}
 	for _, j := range st.Journal {
 		for _, to := range j.Recipients {

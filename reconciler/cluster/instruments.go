@@ -66,9 +66,19 @@ func NewInstruments() (*Instruments, error) {
 	return i, nil
 }
 
-// Watch reports the states of the clusters that p polls.
+// Watch reports the states of the clusters that p polls, and their pods without a sidecar.
 func (*Instruments) Watch(p *Poller) error {
-	_, err := otel.Meter("knative-cdevents.dev/stateful").Int64ObservableGauge("cdevents_clusters",
+	meter := otel.Meter("knative-cdevents.dev/stateful")
+	_, err := meter.Int64ObservableGauge("cdevents_cluster_pods_without_sidecar",
+		metric.WithDescription("Pods that declare a sidecar and have none, so that their requests are not sharded."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(p.LackSidecar()))
+			return nil
+		}))
+	if err != nil {
+		return fmt.Errorf("creating the gauge cdevents_cluster_pods_without_sidecar: %w", err)
+	}
+	_, err = meter.Int64ObservableGauge("cdevents_clusters",
 		metric.WithDescription("Stateful clusters that this replica polls, by state."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for state, n := range p.States() {

@@ -110,11 +110,14 @@ type polled struct {
 	tracker cluster.Tracker
 	stream  stream
 
-	// base and state come from the last poll, as does version, that of the observation. began is when that poll did.
+	// base, state and lacking come from the last poll, as does version, that of the observation. began is when that poll
+	// did.
 	// Poller.mu guards them.
 	base    int64
 	state   lifecycle.ClusterState
 	version string
+	// lacking is how many of the pods have no sidecar, and declare one.
+	lacking int
 	began   time.Time
 	// ended is done when this process stops polling the cluster.
 	ended context.Context //nolint:containedctx // it ends when this process loses the lead
@@ -254,6 +257,16 @@ func (p *Poller) States() map[lifecycle.ClusterState]int {
 	return out
 }
 
+// LackSidecar returns how many pods of the polled clusters declare a sidecar and have none.
+func (p *Poller) LackSidecar() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.clusters {
+		n += c.lacking
+	}
+	return n
+}
+
 // Polled returns when the last poll of a Service's cluster began, and the version of what was observed last. A poll
 // that failed counts, too: what waits for one must not wait for ever.
 func (p *Poller) Polled(service types.NamespacedName) (began time.Time, version string) {
@@ -319,7 +332,7 @@ func (p *Poller) poll(ctx context.Context, key types.NamespacedName) time.Durati
 	p.Metrics.Polled(o.Outcome())
 	version := p.next()
 	p.mu.Lock()
-	c.base, c.state, c.version = base, state.State, version
+	c.base, c.state, c.version, c.lacking = base, state.State, version, o.LackSidecar()
 	p.mu.Unlock()
 	if p.Planner != nil && o.Whole() {
 		placement, err := p.Planner.Place(ctx, key, cluster.LayoutOf(c.uid, pods, answers))
@@ -390,7 +403,7 @@ func (p *Poller) verified(
 func podOf(pod *pods.Pod, declared v1alpha1.Stateful) *cluster.Pod {
 	return &cluster.Pod{
 		Name: pod.Name, UID: pod.UID, IP: pod.IP, Revision: pod.Revision, Generation: pod.Generation, Ready: pod.Ready,
-		Deleting: !pod.Deleting.IsZero(), Over: pod.Over(), Declared: declared,
+		Deleting: !pod.Deleting.IsZero(), Over: pod.Over(), Declared: declared, Sidecar: pod.Sidecar,
 		MemberID: pod.Labels[pods.ProtoActor+"member-id"], ClusterName: pod.Labels[pods.ProtoActor+"cluster"],
 	}
 }

@@ -3,6 +3,7 @@
 package pods
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type Pod struct {
 	// Annotations declare a stateful cluster. Labels tell its members apart.
 	Annotations, Labels map[string]string
 	Containers          []Container
+	// Sidecar means that the pod has the sidecar's container.
+	Sidecar bool
 	// Owner is the controller that the pod references.
 	Owner Owner
 }
@@ -121,6 +124,9 @@ func projected(o *corev1.Pod) *Pod {
 		Owner:       ownerOf(o),
 		Generation:  generationOf(o),
 	}
+	p.Sidecar = slices.ContainsFunc(o.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == v1alpha1.SidecarContainer
+	})
 	if s := o.Spec.TerminationGracePeriodSeconds; s != nil {
 		p.Grace = time.Duration(*s) * time.Second
 	}

@@ -86,6 +86,10 @@ func (m memory) Waiting(waits map[lifecycle.Wait]time.Time) observer.Memory {
 // without a plan that they are to follow.
 const ConditionPlacement = "PlacementEnforced"
 
+// ConditionCluster is the condition that a stateful cluster has an incident, which was announced and goes on. There is
+// none without.
+const ConditionCluster = "ClusterTroubled"
+
 // Conditions implements observer.Memory.
 func (m memory) Conditions() []metav1.Condition {
 	if wrong := m.Misdeclared(); wrong != "" {
@@ -102,6 +106,14 @@ func (m memory) Conditions() []metav1.Condition {
 	}}
 	if p := m.Cluster.Placement; p != nil {
 		out = append(out, placement(p))
+	}
+	for _, kind := range []lifecycle.Incident{lifecycle.ClusterSplit, lifecycle.ClusterTrouble} {
+		if e := m.Episodes[kind]; e != nil && e.Reason != "" {
+			return append(out, metav1.Condition{
+				Type: ConditionCluster, Status: metav1.ConditionTrue, Reason: e.Reason,
+				Message: "an incident of the stateful cluster goes on since " + e.Since.Format(time.RFC3339),
+			})
+		}
 	}
 	return out
 }

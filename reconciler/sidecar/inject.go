@@ -24,7 +24,7 @@ import (
 )
 
 // Container is the name of the sidecar in a pod.
-const Container = "stateful-sidecar"
+const Container = v1alpha1.SidecarContainer
 
 const (
 	queueProxy = "queue-proxy"
