@@ -15,6 +15,8 @@ E2E_CLUSTER ?= own
 DEMO_CLUSTER ?= own
 # "true" adds a cluster of Cluster API to the demo.
 DEMO_ENVIRONMENT ?=
+# "sidecar" makes the sharded application of the demo one that knows nothing of shards.
+DEMO_STATEFUL ?=
 # The version of "make release".
 VERSION ?= devel
 # Build tags of the controller; .ko.yaml, which ko reads, has the same and says why.
@@ -37,10 +39,10 @@ help: ## Show this list
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show the life of a Knative Service as CDEvents, on a local cluster (DEMO_CLUSTER=existing: on your own; DEMO_ENVIRONMENT=true adds a cluster of Cluster API)
+demo: ## Show the life of a Knative Service as CDEvents, on a local cluster (DEMO_CLUSTER=existing: on your own; DEMO_ENVIRONMENT=true adds a cluster of Cluster API; DEMO_STATEFUL=sidecar shards by a sidecar)
 	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) deps; fi
 	@go build -o bin/demo ./test/demo
-	@DEMO_CLUSTER=$(DEMO_CLUSTER) DEMO_ENVIRONMENT=$(DEMO_ENVIRONMENT) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo
+	@DEMO_CLUSTER=$(DEMO_CLUSTER) DEMO_ENVIRONMENT=$(DEMO_ENVIRONMENT) DEMO_STATEFUL=$(DEMO_STATEFUL) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo
 
 .PHONY: demo-down
 demo-down: ## Remove the demo and the local cluster (DEMO_CLUSTER=existing: only what the demo installed)

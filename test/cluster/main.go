@@ -49,7 +49,7 @@ func commands() []command {
 		{"assets", "", "print a folder with etcd, kube-apiserver and kubectl, for KUBEBUILDER_ASSETS", runAssets},
 		{"restart", "DAEMON", "restart one of the node's programs", runRestart},
 		{"compact", "", "compact etcd, so that it keeps only the current state of objects", runCompact},
-		{"signal", "KILL|STOP|CONT POD-UID", "send a signal to all processes of a pod", runSignal},
+		{"signal", "KILL|STOP|CONT POD-UID[/CONTAINER-ID]", "send a signal to all processes of a pod, or of one container", runSignal},
 		{"deps", "[--install] [--java] [--browser]", "print, or install, the Debian packages that are missing", runDeps},
 	}
 }

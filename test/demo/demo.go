@@ -33,6 +33,8 @@ type demo struct {
 	program  string
 	// environments adds the part about environments.
 	environments bool
+	// sidecar makes the sharded application one that knows nothing of shards.
+	sidecar bool
 
 	kit *kit.Kit
 	// one and two are the images of the application's versions.
@@ -206,7 +208,10 @@ func (d *demo) down(ctx context.Context) error {
 		return err
 	}
 	done("deleted")
-	done = d.out.doing("uninstalling the controller")
+	done = d.out.doing("uninstalling the controller and, if it is there, the injector")
+	if err := d.kit.Injector.Uninstall(ctx); err != nil {
+		return err
+	}
 	if err := d.kit.Controller.Uninstall(ctx); err != nil {
 		return err
 	}

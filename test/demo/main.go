@@ -30,6 +30,11 @@ func main() {
 		existing:     os.Getenv("DEMO_CLUSTER") == "existing",
 		program:      os.Getenv("CLUSTER_PROGRAM"),
 		environments: os.Getenv("DEMO_ENVIRONMENT") == "true",
+		sidecar:      os.Getenv("DEMO_STATEFUL") == "sidecar",
+	}
+	if kind := os.Getenv("DEMO_STATEFUL"); kind != "" && kind != "sidecar" && kind != "protoactor" {
+		out.failed(fmt.Errorf("DEMO_STATEFUL is %q; it must be protoactor (the default) or sidecar", kind))
+		os.Exit(1)
 	}
 	run := d.run
 	if *down {

@@ -50,8 +50,7 @@ func (d *demo) rollouts(ctx context.Context) error {
 		}
 	}
 	done := d.out.doing("building a sharded application, and installing the rollout of docs/tekton.md: an EventListener, a Pipeline and its gate")
-	var err error
-	if d.sharded, err = d.kit.Carts.ShardedImage(ctx); err != nil {
+	if err := d.buildCart(ctx); err != nil {
 		return err
 	}
 	if err := d.kit.Flows.InstallRollout(ctx, namespace); err != nil {
@@ -76,11 +75,7 @@ func (d *demo) release(ctx context.Context) error {
 	defer stop()
 
 	d.out.chapter("9. A stateful application: the pod that receives a request may not be the one that handles it")
-	c := d.kit.Carts.Sharded(namespace, d.sharded)
-	c.Annotations = map[string]string{
-		v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce), v1alpha1.AnnotationManagementPort: "9099",
-	}
-	c.Env = map[string]string{"PLACEMENT": "true"}
+	c := d.cart()
 	events, err := d.shard(ctx, c, &running)
 	if err != nil {
 		return err
@@ -120,6 +115,41 @@ func (d *demo) release(ctx context.Context) error {
 	return d.verdict(ctx, c, run)
 }
 
+// buildCart builds the sharded application. With a sidecar, it also installs the injector.
+func (d *demo) buildCart(ctx context.Context) (err error) {
+	if !d.sidecar {
+		d.sharded, err = d.kit.Carts.ShardedImage(ctx)
+		return err
+	}
+	if d.sharded, err = d.kit.Image(ctx, "./test/apps/cart"); err != nil {
+		return err
+	}
+	if err = d.kit.Injector.Install(ctx); err != nil {
+		return err
+	}
+	return d.kit.Injector.OptIn(ctx, namespace)
+}
+
+// cart returns the sharded application, whose shards are placed as the traffic is.
+func (d *demo) cart() *kit.Cart {
+	if d.sidecar {
+		return d.kit.Carts.Plain(namespace, d.sharded)
+	}
+	c := d.kit.Carts.Sharded(namespace, d.sharded)
+	c.Annotations = map[string]string{
+		v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce), v1alpha1.AnnotationManagementPort: "9099",
+	}
+	c.Env = map[string]string{"PLACEMENT": "true"}
+	return c
+}
+
+func (d *demo) shardedBy() string {
+	if d.sidecar {
+		return "by a sidecar; the application knows nothing of it"
+	}
+	return "protoactor-go"
+}
+
 // shard deploys the sharded application, and begins to show its events.
 func (d *demo) shard(ctx context.Context, c *kit.Cart, running *sync.WaitGroup) (*display, error) {
 	if err := d.kit.Services.Delete(ctx, namespace, cart); err != nil {
@@ -130,7 +160,7 @@ func (d *demo) shard(ctx context.Context, c *kit.Cart, running *sync.WaitGroup) 
 		return nil, err
 	}
 	from := time.Now().Add(-10 * time.Second)
-	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions as the traffic is (protoactor-go)")
+	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions as the traffic is (" + d.shardedBy() + ")")
 	if err := d.kit.Carts.Deploy(ctx, c); err != nil {
 		return nil, err
 	}

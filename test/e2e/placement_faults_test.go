@@ -218,9 +218,14 @@ func TestPlacementControllerAway(t *testing.T) {
 		t.Skip("it scales the controller")
 	}
 	s := emptyScene(t)
-	ctx := t.Context()
 	app := s.planned()
 	app.Env["PATIENCE_MILLIS"] = "20000"
+	s.controllerAway(app)
+}
+
+func (s *scene) controllerAway(app *kit.Cart) {
+	s.Helper()
+	ctx := s.Context()
 	locks, clients := s.withCanary(app)
 	stop := background(ctx, clients)
 	s.must(suite.Carts.Split(ctx, app, 20))
@@ -229,12 +234,12 @@ func TestPlacementControllerAway(t *testing.T) {
 	deployment, err := suite.Controller.Deployment(ctx)
 	s.must(err)
 	back := func() { s.must(suite.Controller.Scale(context.WithoutCancel(ctx), int(*deployment.Spec.Replicas))) }
-	t.Cleanup(back)
+	s.Cleanup(back)
 	s.must(suite.Controller.Scale(ctx, 0))
 	s.must(suite.Carts.Split(ctx, app, 50))
 	for away := time.Now(); time.Since(away) < 2*time.Minute; time.Sleep(10 * time.Second) {
 		if now := s.owners(app, 20); !maps.Equal(now, before) {
-			t.Fatalf("shards moved %s after the controller went away", time.Since(away))
+			s.Fatalf("shards moved %s after the controller went away", time.Since(away))
 		}
 	}
 	back()
@@ -248,9 +253,9 @@ func TestPlacementControllerAway(t *testing.T) {
 		}
 	}
 	truth := clients.Truth()
-	t.Logf("%d moves, %s after the controller was back; what the clients got\n%s", moves, time.Since(begun).Round(time.Second), truth)
+	s.Logf("%d moves, %s after the controller was back; what the clients got\n%s", moves, time.Since(begun).Round(time.Second), truth)
 	if moves != 30 {
-		t.Errorf("%d shards moved, want 30", moves)
+		s.Errorf("%d shards moved, want 30", moves)
 	}
 	s.answeredOnce(app, truth)
 	s.neverTwice(locks, app)
@@ -273,9 +278,15 @@ func TestPlacementProtoactorUnderLoad(t *testing.T) {
 		t.Skip("it restarts the controller, and kills a process on the cluster made by test/cluster")
 	}
 	s := emptyScene(t)
-	ctx := t.Context()
 	app := s.placedBy(false, true)
 	app.Env["PATIENCE"] = "20s"
+	s.underLoad(app)
+}
+
+// underLoad moves shards while requests are sent, and disturbs the moves.
+func (s *scene) underLoad(app *kit.Cart) {
+	s.Helper()
+	ctx := s.Context()
 	locks, clients := s.withCanary(app)
 
 	stop := background(ctx, clients)
@@ -283,14 +294,14 @@ func TestPlacementProtoactorUnderLoad(t *testing.T) {
 	s.owned(app, func(canary int) bool { return canary > 0 })
 	s.must(suite.Controller.Restart(ctx))
 	s.owners(app, 50)
-	t.Log("50 % while the controller's pods were replaced")
+	s.Log("50 % while the controller's pods were replaced")
 	s.must(suite.Carts.Split(ctx, app, 0))
 	s.owned(app, func(canary int) bool { return canary < 50 })
 	s.must(suite.Carts.Split(ctx, app, 20))
 	s.owners(app, 20)
 	stop()
 	truth := clients.Truth()
-	t.Logf("what the clients got during the moves\n%s", truth)
+	s.Logf("what the clients got during the moves\n%s", truth)
 	s.answeredOnce(app, truth)
 	s.neverTwice(locks, app)
 
@@ -302,7 +313,7 @@ func TestPlacementProtoactorUnderLoad(t *testing.T) {
 	s.owners(app, 20)
 	stop()
 	truth = clients.Truth()
-	t.Logf("pod %s was killed: of %d requests after that, %d got no answer and %v none of the application; in all\n%s",
+	s.Logf("pod %s was killed: of %d requests after that, %d got no answer and %v none of the application; in all\n%s",
 		oldest.Name, truth.Sent()-sent, truth.Handled[""].All(), truth.Lost, truth)
 	s.neverTwice(locks, app, oldest.Name)
 }

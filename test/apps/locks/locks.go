@@ -68,7 +68,8 @@ func (l *locks) handler() http.Handler {
 }
 
 // hold turns a request into a connection that holds the locks of a pod: each line "take NAME" or "give NAME" is
-// answered with a line. All its locks are given back when the connection ends.
+// answered with a line. All its locks are given back when the connection ends. With ?lock=NAME, it holds that lock from
+// the start; its client ends it in order by half, and the lock is given back before the other half ends.
 func (l *locks) hold(w http.ResponseWriter, r *http.Request) {
 	pod := r.URL.Query().Get("pod")
 	if pod == "" {
@@ -90,6 +91,10 @@ func (l *locks) hold(w http.ResponseWriter, r *http.Request) {
 	held := map[string]int{}
 	l.open(pod)
 	defer func() { l.end(pod, held) }()
+	if lock := r.URL.Query().Get("lock"); lock != "" {
+		l.take(lock, pod)
+		defer l.give(lock, pod)
+	}
 	if err := l.serve(both, pod, held); err != nil {
 		log.Printf("the connection of %s ended: %v", pod, err)
 	}

@@ -5,7 +5,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -31,7 +33,7 @@ func (p pod) say(t *testing.T, line, want string) {
 	}
 }
 
-func connect(t *testing.T, server *httptest.Server, name string) pod {
+func connect(t *testing.T, server *httptest.Server, query string) pod {
 	t.Helper()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(t.Context(), "tcp", server.Listener.Addr().String())
@@ -39,7 +41,7 @@ func connect(t *testing.T, server *httptest.Server, name string) pod {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := fmt.Fprintf(conn, "POST /hold?pod=%s HTTP/1.1\r\nHost: locks\r\nContent-Length: 0\r\n\r\n", name); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST /hold?pod=%s HTTP/1.1\r\nHost: locks\r\nContent-Length: 0\r\n\r\n", query); err != nil {
 		t.Fatal(err)
 	}
 	p := pod{conn, bufio.NewReader(conn)}
@@ -121,6 +123,26 @@ func TestTheEndOfAConnectionGivesItsLocksBack(t *testing.T) {
 	want := report{Taken: 3, Held: 1, Twice: []twice{}, Pods: map[string]int{"b": 1}, Ended: map[string]int{"a": 2}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the report is %+v, want %+v", got, want)
+	}
+}
+
+func TestALockOfAConnection(t *testing.T) {
+	server := start(t)
+	a := connect(t, server, "a&lock=cart-1")
+	connect(t, server, "b").say(t, "take cart-1", "held by a")
+	tcp, is := a.Conn.(*net.TCPConn)
+	if !is {
+		t.Fatalf("%T", a.Conn)
+	}
+	if err := tcp.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.read.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	got := reported(t, server)
+	if got.Taken != 2 || got.Held != 1 || got.HeldTwice != 1 || got.Ended["a"] != 0 {
+		t.Errorf("the report is %+v", got)
 	}
 }
 

@@ -44,6 +44,8 @@ type Cart struct {
 	hosts func([]byte) ([]string, error)
 	// management is the port where a pod says which shards it holds.
 	management string
+	// shardOf returns the shard of a cart.
+	shardOf func(cart string, shards int) int
 }
 
 // cartName is the Service's name in the manifests. Its entities are called Cart too.
@@ -52,7 +54,7 @@ const cartName = "cart"
 // Sharded returns the application of test/sharded, on protoactor-go.
 func (k Carts) Sharded(namespace, image string) *Cart {
 	return &Cart{
-		Namespace: namespace, Image: image, manifests: k.Path("test", "sharded", "config"),
+		Namespace: namespace, Image: image, manifests: k.Path("test", "sharded", "config"), shardOf: shardByFNV,
 		management: "9099", ask: "9099/members", hosts: func(body []byte) ([]string, error) {
 			var said struct{ Members []string }
 			if err := json.Unmarshal(body, &said); err != nil {
@@ -70,6 +72,17 @@ func (k Carts) Sharded(namespace, image string) *Cart {
 func (k Carts) ShardedImage(ctx context.Context) (string, error) {
 	return k.image(ctx, k.Path("test", "sharded"), ".")
 }
+
+// Plain returns the application of test/apps/cart, which knows nothing of pods: the sidecar makes it a member.
+func (k Carts) Plain(namespace, image string) *Cart {
+	return &Cart{
+		Namespace: namespace, Image: image, manifests: k.Path("test", "apps", "cart", "config"), shardOf: shardByFNV,
+		Env: map[string]string{}, management: sidecarPort, ask: sidecarPort + "/cluster/members", hosts: pekkoMembers,
+	}
+}
+
+// sidecarPort is where the sidecar tells what it knows.
+const sidecarPort = "8481"
 
 // Stable is the name of the first Revision.
 func (c *Cart) Stable() string { return RevisionName(cartName, 1) }

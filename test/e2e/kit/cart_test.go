@@ -164,7 +164,7 @@ func TestShardOfIsJavasHashCode(t *testing.T) {
 	for id, hash := range map[string]int{
 		"cart-0": -1367590717, "cart-499": 5319207, "cart-17-23": 813950555, "Müller": -1854470916, "polygenelubricants": -2147483648,
 	} {
-		if got, want := shardOf(id, 100), max(hash%100, -(hash%100)); got != want {
+		if got, want := shardByHashCode(id, 100), max(hash%100, -(hash%100)); got != want {
 			t.Errorf("%s belongs to shard %d, want %d", id, got, want)
 		}
 	}
@@ -172,19 +172,21 @@ func TestShardOfIsJavasHashCode(t *testing.T) {
 
 func TestEvenCartsReachEachShardOnce(t *testing.T) {
 	t.Parallel()
-	c := &Clients{Carts: 500, Even: 100}
-	names := map[string]bool{}
-	for round := range 5 {
-		shards := map[int]bool{}
-		for n := range 100 {
-			name := c.cart(100*round + n)
-			names[name], shards[shardOf(name, 100)] = true, true
+	for _, shardOf := range []func(string, int) int{shardByHashCode, shardByFNV} {
+		c := &Clients{Carts: 500, Even: 100, shardOf: shardOf}
+		names := map[string]bool{}
+		for round := range 5 {
+			shards := map[int]bool{}
+			for n := range 100 {
+				name := c.cart(100*round + n)
+				names[name], shards[shardOf(name, 100)] = true, true
+			}
+			if len(shards) != 100 {
+				t.Errorf("100 carts belong to %d shards", len(shards))
+			}
 		}
-		if len(shards) != 100 {
-			t.Errorf("100 carts belong to %d shards", len(shards))
+		if len(names) != 500 {
+			t.Errorf("500 carts have %d names", len(names))
 		}
-	}
-	if len(names) != 500 {
-		t.Errorf("500 carts have %d names", len(names))
 	}
 }

@@ -14,8 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Scrape returns a pod's own metrics by family. Port and path come from the pod's annotations.
+// Scrape returns a pod's own metrics by family. Port and path come from the pod's annotations; with a sidecar, they are
+// the sidecar's.
 func (k Workloads) Scrape(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+	if p.Annotations["stateful.knative-cdevents.dev/runtime"] == "sidecar" {
+		return k.families(ctx, p, sidecarPort, "metrics")
+	}
 	return k.families(ctx, p, p.Annotations["stateful.knative-cdevents.dev/metrics-port"], p.Annotations["stateful.knative-cdevents.dev/metrics-path"])
 }
 

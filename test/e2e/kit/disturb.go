@@ -5,6 +5,7 @@ package kit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,17 @@ func (k Controller) Signal(ctx context.Context, signal, pod string) error {
 // Signal sends KILL, STOP or CONT to all processes of any pod.
 func (k Workloads) Signal(ctx context.Context, signal string, p *corev1.Pod) error {
 	return k.cluster(ctx, "signal", signal, string(p.UID))
+}
+
+// SignalContainer sends KILL, STOP or CONT to the processes of one container of a pod, which may be a sidecar.
+func (k Workloads) SignalContainer(ctx context.Context, signal string, p *corev1.Pod, container string) error {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if s.Name == container {
+			_, id, _ := strings.Cut(s.ContainerID, "://")
+			return k.cluster(ctx, "signal", signal, string(p.UID)+"/"+id)
+		}
+	}
+	return fmt.Errorf("sending %s to pod %s: it has no container %s", signal, p.Name, container)
 }
 
 // Crash ends any pod as a failing node does: no process of it gets time to end.

@@ -24,19 +24,36 @@ const patience = 2 * time.Minute
 // Install builds the controller from this checkout, applies config/ like "ko apply -f config/", and waits until the
 // controller is available.
 func (k Controller) Install(ctx context.Context) error {
-	var err error
-	if k.Own() {
-		_, err = run(ctx, k.root, nil, k.program, "apply", "-C", k.root, "-f", k.Path("config"))
-	} else {
-		_, err = run(ctx, k.root, nil, k.tool(), "ko", "apply", "--base-import-paths", "-f", k.Path("config"))
-	}
-	if err != nil {
+	if err := k.apply(ctx, k.Path("config")); err != nil {
 		return fmt.Errorf("installing the controller: %w", err)
 	}
 	if err := k.WaitWebhook(ctx); err != nil {
 		return err
 	}
 	return k.WaitAvailable(ctx)
+}
+
+// apply builds the images of manifests from this checkout, and applies them.
+func (k *Kit) apply(ctx context.Context, manifests string) error {
+	var err error
+	if k.Own() {
+		_, err = run(ctx, k.root, nil, k.program, "apply", "-C", k.root, "-f", manifests)
+	} else {
+		_, err = run(ctx, k.root, nil, k.tool(), "ko", "apply", "--base-import-paths", "-f", manifests)
+	}
+	return err
+}
+
+// unapply removes everything in manifests, like "ko delete -f".
+func (k *Kit) unapply(ctx context.Context, manifests string) error {
+	env, err := k.kubectlPath(ctx)
+	if err != nil {
+		return err
+	}
+	// ko resolves no images for a deletion, but requires a repository.
+	env = append(env, "KO_DOCKER_REPO=ko.local")
+	_, err = run(ctx, k.root, env, k.tool(), "ko", "delete", "--ignore-not-found", "-f", manifests)
+	return err
 }
 
 // WaitWebhook waits until the API server reaches the webhook. A certificate and a Ready pod are not enough; only a
@@ -64,13 +81,7 @@ func (k Controller) WaitWebhook(ctx context.Context) error {
 
 // Uninstall removes everything in config/, like "ko delete -f config/".
 func (k Controller) Uninstall(ctx context.Context) error {
-	env, err := k.kubectlPath(ctx)
-	if err != nil {
-		return err
-	}
-	// ko resolves no images for a deletion, but requires a repository.
-	env = append(env, "KO_DOCKER_REPO=ko.local")
-	if _, err := run(ctx, k.root, env, k.tool(), "ko", "delete", "--ignore-not-found", "-f", k.Path("config")); err != nil {
+	if err := k.unapply(ctx, k.Path("config")); err != nil {
 		return fmt.Errorf("uninstalling the controller: %w", err)
 	}
 	return Wait(ctx, patience, "the deletion of namespace "+Namespace, func(ctx context.Context) error {

@@ -43,6 +43,7 @@ type Kit struct {
 
 	// What the tests drive, each with methods of its own.
 	Controller   Controller
+	Injector     Injector
 	Services     Services
 	Carts        Carts
 	Workloads    Workloads
@@ -83,7 +84,7 @@ func New(ctx context.Context) (*Kit, error) {
 	config.WarningHandler = rest.NoWarnings{}
 	k := &Kit{Config: config, program: os.Getenv("CLUSTER_PROGRAM")}
 	k.Controller, k.Services, k.Carts, k.Workloads = Controller{k}, Services{k}, Carts{k}, Workloads{k}
-	k.Environments, k.Flows, k.Prometheus = Environments{k}, Flows{k}, Prometheus{k}
+	k.Injector, k.Environments, k.Flows, k.Prometheus = Injector{k}, Environments{k}, Flows{k}, Prometheus{k}
 	root, rerr := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", product)
 	k.root = strings.TrimSpace(root)
 	var errs [4]error

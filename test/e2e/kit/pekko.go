@@ -12,10 +12,14 @@ import (
 
 // Pekko returns the application of test/pekko, on Apache Pekko's cluster sharding.
 func (k Carts) Pekko(namespace, image string) *Cart {
-	return &Cart{Namespace: namespace, Image: image, manifests: k.Path("test", "pekko", "config"), management: "7626", ask: "7626/cluster/members", hosts: pekkoMembers}
+	return &Cart{
+		Namespace: namespace, Image: image, manifests: k.Path("test", "pekko", "config"), shardOf: shardByHashCode,
+		management: "7626", ask: "7626/cluster/members", hosts: pekkoMembers,
+	}
 }
 
-// pekkoMembers parses the response of Pekko's management; members that join or leave do not count.
+// pekkoMembers parses the response of Pekko's management, or of a sidecar, whose nodes are plain addresses. Members that
+// join or leave do not count.
 func pekkoMembers(body []byte) ([]string, error) {
 	var said struct {
 		Members []struct{ Node, Status string }
@@ -25,8 +29,7 @@ func pekkoMembers(body []byte) ([]string, error) {
 	}
 	var hosts []string
 	for _, m := range said.Members {
-		_, address, _ := strings.Cut(m.Node, "@")
-		node, err := url.Parse("tcp://" + address)
+		node, err := url.Parse("tcp://" + m.Node[strings.Index(m.Node, "@")+1:])
 		if err != nil {
 			return nil, fmt.Errorf("reading member %q: %w", m.Node, err)
 		}

@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf16"
 
 	"golang.org/x/sync/errgroup"
@@ -130,6 +132,7 @@ func count(in map[string]Outcomes, key, outcome string, n int) {
 type Clients struct {
 	in      *Ingress
 	service *url.URL
+	shardOf func(cart string, shards int) int
 	// Carts is the number of carts. Requests take them in turn.
 	Carts int
 	// Even is the number of shards over which the carts are spread evenly. At 0, they are spread by chance.
@@ -152,7 +155,7 @@ func (k Carts) Clients(ctx context.Context, c *Cart) (*Clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Clients{in: in, service: service, Carts: 500, Workers: 4, truth: newTruth()}, nil
+	return &Clients{in: in, service: service, shardOf: c.shardOf, Carts: 500, Workers: 4, truth: newTruth()}, nil
 }
 
 // Send sends that many requests through the ingress. Their ids are consecutive numbers, so their fates are the same in
@@ -174,21 +177,28 @@ func (c *Clients) Send(ctx context.Context, requests int) error {
 // cart returns the name of a cart. Of each run of Even carts, one belongs to each shard.
 func (c *Clients) cart(n int) string {
 	name := fmt.Sprintf("cart-%d", n)
-	for i := 1; c.Even > 0 && shardOf(name, c.Even) != n%c.Even; i++ {
+	for i := 1; c.Even > 0 && c.shardOf(name, c.Even) != n%c.Even; i++ {
 		name = fmt.Sprintf("cart-%d-%d", n, i)
 	}
 	return name
 }
 
-// shardOf returns the shard of an entity, as HashCodeMessageExtractor of Akka and Pekko computes it from Java's hash
+// shardByHashCode returns the shard of an entity, as HashCodeMessageExtractor of Akka and Pekko computes it from Java's hash
 // code of the id.
-func shardOf(id string, shards int) int {
+func shardByHashCode(id string, shards int) int {
 	var hash int32
 	for _, c := range utf16.Encode([]rune(id)) {
 		hash = 31*hash + int32(c)
 	}
 	shard := int(hash) % shards
 	return max(shard, -shard)
+}
+
+// shardByFNV returns the shard of an entity as test/sharded and the sidecar compute it.
+func shardByFNV(id string, shards int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))             // a hash never fails
+	return int(h.Sum32() % uint32(shards)) //nolint:gosec // at most 1000
 }
 
 func (c *Clients) one(ctx context.Context, n int) {
@@ -208,6 +218,21 @@ func (c *Clients) one(ctx context.Context, n int) {
 		return
 	}
 	c.truth.add(a)
+}
+
+// Hold sends one request that takes a while, for the nth cart, and returns its answer. It is not recorded.
+func (c *Clients) Hold(ctx context.Context, n int, takes time.Duration) (CartAnswer, error) {
+	var a CartAnswer
+	target := c.service.JoinPath("cart", c.cart(n))
+	target.RawQuery = url.Values{"for": {takes.String()}}.Encode()
+	status, body, err := c.in.ask(ctx, target, fmt.Sprintf("hold-%d", n))
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("the answer is %d %.60s: %w", status, body, err)
+	}
+	return a, nil
 }
 
 // SendUntil sends a few requests at a time until one enters at that Revision: the ingress lags a little behind Serving.

@@ -133,7 +133,7 @@ func (c Cgroups) Groups() []string {
 // PIDs lists the processes in the group: those of the pods.
 func (c Cgroups) PIDs() []int { return c.pids(func(string) bool { return true }) }
 
-// PodPIDs lists the processes of one pod.
+// PodPIDs lists the processes of one pod, or of one container as UID/ID.
 func (c Cgroups) PodPIDs(uid string) []int {
 	return c.pids(func(group string) bool { return strings.Contains(group+"/", "/pod"+uid+"/") })
 }

@@ -48,7 +48,7 @@ func ask(ctx context.Context, etcd *kube.Client, path string, request, answer an
 	return nil
 }
 
-// Signal sends a signal to every process of a pod.
+// Signal sends a signal to every process of a pod, or of a container of it as UID/ID.
 func (n *Node) Signal(sig syscall.Signal, podUID string) error {
 	processes := proc.ByID(n.cgroups.PodPIDs(podUID))
 	if len(processes) == 0 {
