@@ -46,7 +46,7 @@ const (
 
 func main() {
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
-		ServiceName: component, Port: webhook.PortFromEnv(port), SecretName: secret,
+		ServiceName: component, Port: port, SecretName: secret,
 	})
 	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(),
 		certificates.NewController, pods, templates)
