@@ -29,9 +29,12 @@ func main() {
 		log.Fatalf("FAIL_RATE=%q is not a share from 0 to 1", os.Getenv("FAIL_RATE"))
 	}
 	c := newCarts(place{Revision: os.Getenv("K_REVISION"), Pod: os.Getenv("HOSTNAME")}, os.Getenv("LOCKS"), rate)
-	if _, err := c.lock(ctx, ""); err != nil { // tests look for the connection of each pod
+	// Tests look for the connection of each pod.
+	end, err := c.lock(ctx, "")
+	if err != nil {
 		log.Fatal(err)
 	}
+	defer func() { _ = end() }() // it is not collected meanwhile
 	server := &http.Server{
 		Addr: ":" + cmp.Or(os.Getenv("PORT"), "8080"), Handler: c.handler(), ReadHeaderTimeout: 10 * time.Second,
 	}
