@@ -76,10 +76,12 @@ browser:
 	fi
 
 .PHONY: test-clients
-test-clients: ## Test the client libraries in Java (needs a JDK 17 and Maven: make deps DEPS=--java)
+test-clients: ## Test the client libraries in Java, and the sample of the sidecar (needs a JDK 17, Maven, npm and PostgreSQL: make deps DEPS=--java, apt-get install npm postgresql)
 	@command -v mvn >/dev/null || { echo 'Maven is missing; to install it: make deps DEPS=--java' >&2; exit 1; }
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/pekko verify
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/akka verify
+	@if command -v npm >/dev/null; then npm ci --silent --ignore-scripts --prefix clients/sidecar/sample; fi
+	@go -C clients/sidecar test -count=1 -v -run TestSample .
 
 .PHONY: test-kafka
 test-kafka: ## Test the transport for Kafka with a real broker, which is restarted meanwhile (needs a JDK 17 and Maven: make deps DEPS=--java)

@@ -139,13 +139,18 @@ var nextHost = struct {
 	n int
 }{n: 10}
 
+// newHost returns a loopback address of its own.
+func newHost() string {
+	nextHost.Lock()
+	defer nextHost.Unlock()
+	nextHost.n++
+	return fmt.Sprintf("127.0.%d.%d", nextHost.n/200, nextHost.n%200+1)
+}
+
 // start runs a pod whose container is the handler.
 func (f *fleet) start(revision string, application http.Handler) *pod {
 	f.Helper()
-	nextHost.Lock()
-	nextHost.n++
-	host := fmt.Sprintf("127.0.%d.%d", nextHost.n/200, nextHost.n%200+1)
-	nextHost.Unlock()
+	host := newHost()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)

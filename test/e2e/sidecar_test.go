@@ -48,6 +48,7 @@ func TestSidecar(t *testing.T) {
 	})
 	t.Run("Drain", func(t *testing.T) { emptyScene(t).drains() })
 	t.Run("Ordinary", func(t *testing.T) { ordinary(t) })
+	t.Run("Missing", func(t *testing.T) { newScene(t).missing() })
 	if suite.Own() {
 		t.Run("Killed", func(t *testing.T) { emptyScene(t).kills() })
 	}
@@ -90,9 +91,14 @@ func withInjector(t *testing.T) {
 // plain is the application of test/apps/cart in a namespace that has opted in.
 func (s *scene) plain() *kit.Cart {
 	s.Helper()
+	s.must(suite.Injector.OptIn(s.Context(), s.ns))
+	return s.notOptedIn()
+}
+
+func (s *scene) notOptedIn() *kit.Cart {
+	s.Helper()
 	image, err := suite.Image(s.Context(), "./test/apps/cart")
 	s.must(err)
-	s.must(suite.Injector.OptIn(s.Context(), s.ns))
 	app := suite.Carts.Plain(s.ns, image)
 	app.Tagged = true
 	return app
@@ -238,6 +244,36 @@ func lost(c *kit.Clients) (n int) {
 		n += one
 	}
 	return n
+}
+
+// missing declares a sidecar in a namespace whose pods get none. This is an incident until they are made anew with the
+// label.
+func (s *scene) missing() {
+	s.Helper()
+	ctx := s.Context()
+	s.source("source", service("sink"), production)
+	app := s.notOptedIn()
+	s.must(suite.Carts.DeployAlone(ctx, app))
+	events := s.eventsWith(detected)
+	if e := events[find(events, detected)]; !strings.Contains(string(e.Body), "SidecarMissing") {
+		s.Errorf("the incident is %s", e.Body)
+	}
+	programs := s.TempDir()
+	s.must(suite.Plugin(ctx, programs))
+	for command, says := range map[string]string{"list": "cluster: SidecarMissing", "why service/cart": "delete the pods that have no container stateful-sidecar"} {
+		s.must(kit.Wait(ctx, time.Minute, "what the plugin says", func(ctx context.Context) error {
+			out, err := suite.Shell(ctx, programs, "kubectl cdevents "+command+" -n $NS", map[string]string{"NS": s.ns})
+			if !strings.Contains(out, says) {
+				return kit.NotYet("%s: %s (%v)", command, out, err)
+			}
+			s.Logf("%s", out)
+			return nil
+		}))
+	}
+	s.must(suite.Injector.OptIn(ctx, s.ns))
+	s.must(suite.Kube.CoreV1().Pods(s.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: app.Selector()}))
+	s.eventsWith(detected, resolved)
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
 }
 
 // injectorAway shows what goes on without the injector, and what waits for it.

@@ -95,6 +95,14 @@ func (c *Cart) Selector() string { return "serving.knative.dev/service=" + cartN
 
 // Deploy applies the manifests and waits until the first Revision is Ready and its pods form one cluster.
 func (k Carts) Deploy(ctx context.Context, c *Cart) error {
+	if err := k.DeployAlone(ctx, c); err != nil {
+		return err
+	}
+	return k.WaitOneCluster(ctx, c)
+}
+
+// DeployAlone applies the manifests and waits until the first Revision is Ready.
+func (k Carts) DeployAlone(ctx context.Context, c *Cart) error {
 	objects, err := manifests(c.manifests)
 	if err != nil {
 		return err
@@ -121,7 +129,7 @@ func (k Carts) Deploy(ctx context.Context, c *Cart) error {
 	if _, err := k.Services.Wait(ctx, c.Namespace, cartName, c.Stable()); err != nil {
 		return fmt.Errorf("%w; %s", err, k.Workloads.whyPods(ctx, c.Namespace, c.Selector()))
 	}
-	return k.WaitOneCluster(ctx, c)
+	return nil
 }
 
 // ReleaseCanary creates a second Revision with one pod, another environment and no traffic, and waits until it is
