@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agnivade/levenshtein"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/key"
@@ -44,6 +45,10 @@ const (
 	// AnnotationPlacement asks for a plan of which member owns each shard: a PlacementMode.
 	AnnotationPlacement = StatefulPrefix + "placement"
 
+	// AnnotationProxy names the sidecar in ConfigMap config-sidecars that the injector puts into the pods. The runtime says
+	// how the members that it makes are observed.
+	AnnotationProxy = StatefulPrefix + "proxy"
+
 	// AnnotationKey says where the key of a request is, for RuntimeSidecar. clients/sidecar/key.Parse reads it.
 	AnnotationKey = StatefulPrefix + "key"
 	// AnnotationPatience is how long a request waits for a shard that moves.
@@ -70,6 +75,7 @@ var annotations = []annotation{
 	{AnnotationShards, false},
 	{AnnotationCallsPerRequest, false},
 	{AnnotationPlacement, false},
+	{AnnotationProxy, false},
 	{AnnotationKey, true},
 	{AnnotationPatience, true},
 	{AnnotationStrict, true},
@@ -146,6 +152,8 @@ type Stateful struct {
 	Placement PlacementMode
 	// Sidecar is nil for all runtimes but RuntimeSidecar.
 	Sidecar *Sidecar
+	// Proxy names a sidecar in ConfigMap config-sidecars; empty if there is none.
+	Proxy string
 }
 
 // Sidecar is what only RuntimeSidecar has.
@@ -179,6 +187,9 @@ var defaults = map[Runtime]Stateful{
 
 // queueProxy lists the ports that Knative's sidecar uses in every pod.
 var queueProxy = []int{8012, 8013, 8022, 8112, 9090, 9091}
+
+// UsedByQueueProxy reports whether Knative's sidecar uses a port in every pod.
+func UsedByQueueProxy(port int) bool { return slices.Contains(queueProxy, port) }
 
 // CheckApplicationPort returns an error if the container of a pod with a sidecar cannot listen at a port.
 func CheckApplicationPort(port int) error {
@@ -296,6 +307,8 @@ func (p *statefulParser) read(name string) {
 		p.out.OneCall = true
 	case AnnotationPlacement:
 		p.placement(name, PlacementMode(value))
+	case AnnotationProxy:
+		p.proxy(name, value)
 	case AnnotationKey:
 		p.key(name, value)
 	case AnnotationPatience:
@@ -348,6 +361,17 @@ func (p *statefulParser) key(name, value string) {
 		return
 	}
 	p.out.Sidecar.Key = value
+}
+
+func (p *statefulParser) proxy(name, value string) {
+	switch {
+	case p.out.Runtime == RuntimeSidecar:
+		p.wrong(name, "runtime %s has its own; remove the annotation, or name the runtime of that proxy", RuntimeSidecar)
+	case len(validation.IsDNS1123Label(value)) > 0:
+		p.wrong(name, "it must be the name of a sidecar in ConfigMap config-sidecars, such as akka-proxy")
+	default:
+		p.out.Proxy = value
+	}
 }
 
 func (p *statefulParser) flag(name, value string, into *bool) {

@@ -16,29 +16,29 @@ func TestParseStateful(t *testing.T) {
 		annotations map[string]string
 		want        Stateful
 	}{
-		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000, false, "", nil}},
-		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000, false, "", nil}},
-		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false, "", nil}},
-		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false, "", nil}},
-		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false, "", nil}},
+		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000, false, "", nil, ""}},
+		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000, false, "", nil, ""}},
+		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false, "", nil, ""}},
+		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false, "", nil, ""}},
+		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false, "", nil, ""}},
 		"sidecar": {
 			map[string]string{AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User"},
-			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{Key: "header:X-User", Patience: 10 * time.Second, Hooks: true}},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{Key: "header:X-User", Patience: 10 * time.Second, Hooks: true}, ""},
 		},
 		"sidecar, all annotations": {
 			map[string]string{
 				AnnotationRuntime: "sidecar", AnnotationKey: " path:/carts/{key} ", AnnotationPatience: "2s", AnnotationStrict: "true", AnnotationHooks: "false",
 				AnnotationEntityTypes: "Cart", AnnotationShards: "32", AnnotationCallsPerRequest: "1", AnnotationPlacement: "enforce",
 			},
-			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Cart"}, 32, true, PlacementEnforce, &Sidecar{"path:/carts/{key}", 2 * time.Second, true, false}},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Cart"}, 32, true, PlacementEnforce, &Sidecar{"path:/carts/{key}", 2 * time.Second, true, false}, ""},
 		},
 		"all annotations": {
 			map[string]string{
 				AnnotationRuntime: "pekko", AnnotationMetricsPort: "9464", AnnotationMetricsPath: "/q/metrics", AnnotationManagementPort: "17626",
 				AnnotationEntityTypes: "Order, Cart,Cart", AnnotationShards: "100",
-				AnnotationCallsPerRequest: "1", AnnotationPlacement: "observe",
+				AnnotationCallsPerRequest: "1", AnnotationPlacement: "observe", AnnotationProxy: "cart-proxy",
 			},
-			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100, true, PlacementObserve, nil},
+			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100, true, PlacementObserve, nil, "cart-proxy"},
 		},
 	} {
 		got, declared, err := ParseStateful(c.annotations)
@@ -88,6 +88,7 @@ func TestWrongDeclarations(t *testing.T) {
 		{AnnotationPatience, "1s", "only runtime sidecar has this annotation"},
 		{AnnotationStrict, "true", "only runtime sidecar has this annotation"},
 		{AnnotationHooks, "true", "only runtime sidecar has this annotation"},
+		{AnnotationProxy, "a_b", "it must be the name of a sidecar in ConfigMap config-sidecars"},
 	} {
 		annotations := map[string]string{AnnotationRuntime: "akka"}
 		annotations[c.name] = c.value
@@ -113,7 +114,7 @@ func TestPlacementOfOtherRuntimes(t *testing.T) {
 			AnnotationRuntime: string(r), AnnotationManagementPort: "9099", AnnotationEntityTypes: "Cart", AnnotationShards: "100", AnnotationPlacement: "enforce",
 		}
 		got, _, err := ParseStateful(all)
-		want := Stateful{r, 0, "/metrics", 9099, []string{"Cart"}, 100, false, PlacementEnforce, nil}
+		want := Stateful{r, 0, "/metrics", 9099, []string{"Cart"}, 100, false, PlacementEnforce, nil, ""}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", r, got, err)
 		}

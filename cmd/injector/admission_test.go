@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	cminformer "knative.dev/pkg/configmap/informer"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/logging"
@@ -88,6 +90,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("untouched", func(t *testing.T) { w.on(t).untouched() })
 	t.Run("refused", func(t *testing.T) { w.on(t).refused() })
 	t.Run("templates", func(t *testing.T) { w.on(t).templates() })
+	t.Run("proxies", func(t *testing.T) { w.on(t).proxies() })
 	t.Run("restart", func(t *testing.T) { w.on(t).restart() })
 
 	made, err := w.create(w.pod("shop", declaration()))
@@ -209,6 +212,48 @@ func (w *world) templates() {
 	if _, err = w.serving.ServingV1().Configurations("shop").Create(w.Context(), configuration, metav1.CreateOptions{}); err != nil {
 		w.Error(err)
 	}
+}
+
+// proxies: a sidecar that the installation names is injected from when it is named, and others are refused.
+func (w *world) proxies() {
+	declared := map[string]string{v1alpha1.AnnotationRuntime: "custom", v1alpha1.AnnotationProxy: "session-proxy", "example.com/timeout": "5s"}
+	refused := func(says string) bool {
+		_, pod := w.create(w.pod("shop", declared))
+		_, service := w.service("shop", fmt.Sprint("proxied", w.pods), declared, 8080)
+		return pod != nil && service != nil && strings.Contains(pod.Error(), says) && strings.Contains(service.Error(), says)
+	}
+	if !refused("ConfigMap config-sidecars names no sidecar") {
+		w.Error("an unknown sidecar was admitted")
+	}
+	set := func(value string) {
+		data, err := json.Marshal(map[string]any{"data": map[string]string{"session-proxy": value}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := w.kube.CoreV1().ConfigMaps(namespace).Patch(w.Context(), sidecar.ProxiesConfig, types.MergePatchType, data, metav1.PatchOptions{}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	until := func(what string, is func() bool) {
+		w.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				w.Fatal("not in time: ", what)
+			}
+		}
+	}
+	set("userPort: 8700\ncontainer: {name: session-proxy, image: i}\nenvironment: {TIMEOUT: example.com/timeout}\napplicationPort: TO")
+	until("the sidecar is known", func() bool { return !refused("config-sidecars") })
+	got, err := w.create(w.pod("shop", declared))
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := got.Spec.InitContainers[0]
+	if c.Name != "session-proxy" || c.RestartPolicy == nil || len(c.Env) != 2 || c.Env[0].Value != "8080" || c.Env[1].Value != "5s" {
+		w.Errorf("%+v", c)
+	}
+	set("userPort: many")
+	until("the mistake is known", func() bool { return refused("ConfigMap config-sidecars, key session-proxy") })
 }
 
 // restart: this API server knows the rule with which the containers restart together, or refuses it.
@@ -357,12 +402,20 @@ func inject(t *testing.T, as *rest.Config, port int32) func() {
 	ctx = webhook.WithOptions(ctx, webhook.Options{ServiceName: component, Port: int(port), SecretName: secret, GracePeriod: time.Millisecond})
 	ctx = injection.WithConfig(ctx, as)
 	ctx, informers := injection.Default.SetupInformers(ctx, as)
-	all := []*controller.Impl{certificates.NewController(ctx, nil), pods(ctx, nil), templates(ctx, nil)}
+	client, err := kubernetes.NewForConfig(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmw := cminformer.NewInformedWatcher(client, namespace)
+	all := []*controller.Impl{certificates.NewController(ctx, cmw), pods(ctx, cmw), templates(ctx, cmw)}
 	w, err := webhook.New(ctx, []any{all[1].Reconciler, all[2].Reconciler})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := controller.StartInformers(ctx.Done(), informers...); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmw.Start(ctx.Done()); err != nil {
 		t.Fatal(err)
 	}
 	w.InformersHaveSynced()

@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -52,13 +54,18 @@ func main() {
 		certificates.NewController, pods, templates)
 }
 
-func pods(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+func pods(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	known := watchProxies(ctx, cmw)
 	s, err := settings(os.Getenv)
 	if err != nil {
 		logging.FromContext(ctx).Fatalw("The injector cannot start", "error", err)
 	}
 	callbacks := map[schema.GroupVersionKind]defaulting.Callback{
-		podKind: defaulting.NewCallback(injectInto(s), webhook.Create),
+		podKind: defaulting.NewCallback(injectInto(func() sidecar.Settings {
+			now := s
+			now.Proxies = *known.Load()
+			return now
+		}), webhook.Create),
 	}
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{podKind: &admittedPod{}}
 	return defaulting.NewAdmissionController(ctx, podsWebhook, "/pods", kinds, withoutPatches, false, callbacks)
@@ -69,12 +76,32 @@ func withoutPatches(ctx context.Context) context.Context {
 	return logging.WithLogger(ctx, logging.FromContext(ctx).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 }
 
-func templates(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+// watchProxies follows ConfigMap config-sidecars. While what is in it cannot be read, the pods that need it are refused,
+// and the message says why.
+func watchProxies(ctx context.Context, cmw configmap.Watcher) *atomic.Pointer[sidecar.Proxies] {
+	known := &atomic.Pointer[sidecar.Proxies]{}
+	known.Store(&sidecar.Proxies{})
+	cmw.Watch(sidecar.ProxiesConfig, func(cm *corev1.ConfigMap) {
+		read, err := sidecar.ParseProxies(cm.Data)
+		if err != nil {
+			logging.FromContext(ctx).Errorw("The sidecars of the installation cannot be used until this is corrected", "error", err)
+		}
+		known.Store(&read)
+	})
+	return known
+}
+
+// proxiesKey is that of the sidecars of the installation in a context.
+type proxiesKey struct{}
+
+func templates(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	known := watchProxies(ctx, cmw)
+	with := func(ctx context.Context) context.Context { return context.WithValue(ctx, proxiesKey{}, known.Load()) }
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
 		servingv1.SchemeGroupVersion.WithKind("Service"):       &templated{},
 		servingv1.SchemeGroupVersion.WithKind("Configuration"): &templated{},
 	}
-	return validation.NewAdmissionController(ctx, templatesWebhook, "/templates", kinds, nil, false)
+	return validation.NewAdmissionController(ctx, templatesWebhook, "/templates", kinds, with, false)
 }
 
 // settings are read from the environment, which config/optional/sidecar/500-injector.yaml describes.

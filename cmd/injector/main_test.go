@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"knative.dev/pkg/logging"
 
+	"github.com/knative-cdevents/knative-cdevents/reconciler/sidecar"
 	"github.com/knative-cdevents/knative-cdevents/test/revision"
 )
 
@@ -54,7 +55,7 @@ func TestUnknownFieldsStay(t *testing.T) {
 	if err := unstructured.SetNestedSlice(u.Object, containers, "spec", "containers"); err != nil {
 		t.Fatal(err)
 	}
-	if err := injectInto(image)(t.Context(), u); err != nil {
+	if err := injectInto(func() sidecar.Settings { return image })(t.Context(), u); err != nil {
 		t.Fatal(err)
 	}
 	written, err := u.MarshalJSON()

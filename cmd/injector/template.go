@@ -16,6 +16,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/sidecar"
 )
 
 // templated is what a Service and a Configuration of Knative have in common, under admission. It is never changed.
@@ -59,8 +60,14 @@ func (t *templated) Validate(ctx context.Context) *apis.FieldError {
 	var errs *apis.FieldError
 	const annotations = "spec.template.metadata.annotations"
 	given := t.Spec.Template.Annotations
-	if _, _, err := v1alpha1.ParseStateful(given); err != nil {
+	declared, _, err := v1alpha1.ParseStateful(given)
+	if err != nil {
 		errs = errs.Also(wrong(err.Error(), annotations))
+	}
+	if known, ok := ctx.Value(proxiesKey{}).(*sidecar.Proxies); ok && declared.Proxy != "" {
+		if _, err := known.Named(declared.Proxy); err != nil {
+			errs = errs.Also(wrong(err.Error(), annotations))
+		}
 	}
 	if strings.TrimSpace(given[v1alpha1.AnnotationRuntime]) == string(v1alpha1.RuntimeSidecar) {
 		errs = errs.Also(t.sidecar(annotations))

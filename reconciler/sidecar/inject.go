@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sidecar puts the sidecar of clients/sidecar into the pods of Revisions that declare it.
+// Package sidecar puts the sidecar of clients/sidecar, or another one that the installation names, into the pods of
+// Revisions that declare it.
 //
 // Its invariant: a pod is changed completely or not at all, and one that has the sidecar is not changed again.
 package sidecar
@@ -68,6 +69,8 @@ type Settings struct {
 	// RestartTogether: all containers restart if the sidecar does. It needs Kubernetes with the feature
 	// RestartAllContainersOnContainerExits; without it, a restarted sidecar waits before it owns anything.
 	RestartTogether bool
+	// Proxies are the sidecars of ConfigMap config-sidecars.
+	Proxies Proxies
 }
 
 // Inject puts the sidecar into a pod that Serving made. The pod is not changed if there is an error, which says what is
@@ -94,6 +97,13 @@ func inject(pod *corev1.Pod, s Settings) error {
 			"can have the sidecar", queueProxy, userPort)
 	}
 	port := portOf(user)
+	if declared.Proxy != "" {
+		p, err := s.Proxies.Named(declared.Proxy)
+		if err != nil {
+			return err
+		}
+		return p.inject(pod, queue, user, port)
+	}
 	if err := v1alpha1.CheckApplicationPort(int(port)); err != nil {
 		return fmt.Errorf("container %s: %w", user.Name, err)
 	}
@@ -110,7 +120,7 @@ func inject(pod *corev1.Pod, s Settings) error {
 	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
 		return fmt.Errorf("the template has a volume named %s; give it another name", volume)
 	}
-	if err := awaitSidecar(queue); err != nil {
+	if err := awaitSidecar(queue, v1alpha1.SidecarManagementPort, "/readyz"); err != nil {
 		return err
 	}
 	if err := drainBySidecar(pod, user.Name); err != nil {
@@ -129,6 +139,8 @@ func declaration(pod *corev1.Pod) (v1alpha1.Stateful, error) {
 	switch {
 	case err != nil:
 		return declared, err //nolint:wrapcheck // complete
+	case declared.Proxy != "":
+		return declared, nil // what such a sidecar needs, nobody knows here
 	case declared.Sidecar == nil:
 		return declared, fmt.Errorf("annotation %s is %q; it must be %s", v1alpha1.AnnotationRuntime, declared.Runtime,
 			v1alpha1.RuntimeSidecar)
@@ -184,7 +196,7 @@ func setVariable(c *corev1.Container, name, value string) {
 // A probe of queue-proxy has a host, and the sidecar listens at the address of the pod, which only kubelet knows. It
 // replaces $(SERVING_POD_IP) if that variable comes first. Without a period, queue-proxy asks every 50 ms, as it asks
 // the container.
-func awaitSidecar(queue *corev1.Container) error {
+func awaitSidecar(queue *corev1.Container, port int32, path string) error {
 	at := func(name string) int {
 		return slices.IndexFunc(queue.Env, func(v corev1.EnvVar) bool { return v.Name == name })
 	}
@@ -204,8 +216,7 @@ func awaitSidecar(queue *corev1.Container) error {
 	probes = slices.DeleteFunc(probes, func(p json.RawMessage) bool { return bytes.Equal(p, []byte("null")) })
 	ours, err := json.Marshal(corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-			Host: "$(" + addressVariable + ")", Port: intstr.FromInt32(v1alpha1.SidecarManagementPort), Path: "/readyz",
-			Scheme: corev1.URISchemeHTTP,
+			Host: "$(" + addressVariable + ")", Port: intstr.FromInt32(port), Path: path, Scheme: corev1.URISchemeHTTP,
 		}},
 		SuccessThreshold: 1,
 	})
