@@ -188,6 +188,11 @@ bench-placement: PARTS = serving,prometheus
 bench-placement: e2e-cluster ## Compare what canaries handle by the plan with the runtimes' own placement, on real Knative (15 min)
 	@$(E2E_ENV) E2E_COMPARE=true go test -tags e2e -count=1 -timeout 40m -v -run TestPlacementCompared ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
 
+.PHONY: bench-sidecar
+bench-sidecar: PARTS = serving
+bench-sidecar: e2e-cluster ## Compare requests through the sidecar with those without it, on real Knative (10 min, quiet machine)
+	@$(E2E_ENV) E2E_FULL=true E2E_COMPARE=true go test -tags e2e -count=1 -timeout 30m -v -run TestSidecarCost ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
 .PHONY: e2e-cluster
 e2e-cluster:
 	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS) DEPS=--java; fi

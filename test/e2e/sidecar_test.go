@@ -7,6 +7,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
@@ -46,6 +48,7 @@ func TestSidecar(t *testing.T) {
 			t.Error("want a share of 0.2 within 0.01")
 		}
 	})
+	t.Run("Broker", func(t *testing.T) { emptyScene(t).overBroker() })
 	t.Run("Drain", func(t *testing.T) { emptyScene(t).drains() })
 	t.Run("Ordinary", func(t *testing.T) { ordinary(t) })
 	t.Run("Missing", func(t *testing.T) { newScene(t).missing() })
@@ -110,6 +113,59 @@ func (s *scene) patient() *kit.Cart {
 	app := s.plain()
 	app.Annotations = map[string]string{"stateful.knative-cdevents.dev/patience": "20s"}
 	return app
+}
+
+// overBroker sends events through a Broker and a Trigger. All that are about one cart are handled by one pod.
+func (s *scene) overBroker() {
+	s.Helper()
+	ctx := s.Context()
+	app := s.plain()
+	app.Annotations = map[string]string{"stateful.knative-cdevents.dev/key": "event:subject"}
+	locks := s.locked(app)
+	s.must(suite.Carts.Deploy(ctx, app))
+	s.must(suite.Apply(ctx, s.ns, `
+apiVersion: eventing.knative.dev/v1
+kind: Broker
+metadata: {name: default}
+---
+apiVersion: eventing.knative.dev/v1
+kind: Trigger
+metadata: {name: cart}
+spec:
+  broker: default
+  subscriber: {uri: /events, ref: {apiVersion: serving.knative.dev/v1, kind: Service, name: cart}}
+`))
+	eventing := schema.GroupVersion{Group: "eventing.knative.dev", Version: "v1"}
+	s.must(suite.WaitReady(ctx, eventing.WithResource("brokers"), s.ns, "default"))
+	s.must(suite.WaitReady(ctx, eventing.WithResource("triggers"), s.ns, "cart"))
+	const sent, carts = 400, 40
+	for i := range sent {
+		err := suite.Kube.CoreV1().RESTClient().Post().
+			AbsPath("/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy", s.ns, "default").
+			SetHeader("Ce-Specversion", "1.0").SetHeader("Ce-Id", fmt.Sprint(i)).SetHeader("Ce-Source", "/shop").
+			SetHeader("Ce-Type", "cart.changed").SetHeader("Ce-Subject", fmt.Sprintf("cart-%d", i%carts)).
+			SetHeader("Content-Type", "application/json").Body([]byte("{}")).Do(ctx).Error()
+		s.must(err)
+	}
+	var counted *kit.Truth
+	s.must(kit.Wait(ctx, time.Minute, "all events", func(ctx context.Context) (err error) {
+		if counted, err = suite.Carts.Counted(ctx, app); err != nil {
+			return kit.NotYet("%v", err)
+		}
+		if n := counted.Handled[app.Stable()]["ok"]; n < sent {
+			return kit.NotYet("%d of %d", n, sent)
+		}
+		return nil
+	}))
+	keyless := s.sum(app, "stateful_requests_without_key_total")
+	s.Logf("%d events about %d carts, %d handled without a key\n%s", sent, carts, keyless, counted)
+	if n := counted.Handled[app.Stable()].All(); n != sent || keyless > 0 {
+		s.Errorf("%d events were handled, and %d had no key; want %d and 0: %v", n, keyless, sent, counted.Handled)
+	}
+	if len(counted.Pods) != 2 || s.sum(app, "stateful_requests_forwarded_total") == 0 {
+		s.Errorf("no event was forwarded, so this shows nothing: %v", counted.Pods)
+	}
+	s.neverTwice(locks, app)
 }
 
 // drains ends a pod while it handles long requests. Each of them is answered.

@@ -60,6 +60,7 @@ func (c *carts) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /cart/{id}", c.serve)
 	mux.HandleFunc("POST /cart/{id}", c.serve)
+	mux.HandleFunc("POST /events", c.event)
 	mux.HandleFunc("POST /.stateful/acquire", c.hook(c.acquire))
 	mux.HandleFunc("POST /.stateful/release", c.hook(c.release))
 	return mux
@@ -71,7 +72,7 @@ func (c *carts) serve(w http.ResponseWriter, r *http.Request) {
 		Request: r.Header.Get("X-Request-Id"), Shard: r.Header.Get("Stateful-Shard"), Handled: c.self,
 		Entered: place{Revision: r.Header.Get("Stateful-Entry-Revision")}, Outcome: "ok",
 	}
-	if err := c.handle(r); err != nil {
+	if err := c.handle(r, r.PathValue("id")); err != nil {
 		a.Outcome = err.Error()
 	} else if fails(a.Request, c.failRate) {
 		a.Outcome = "error"
@@ -83,7 +84,16 @@ func (c *carts) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a) // ignore a client that has disconnected
 }
 
-func (c *carts) handle(r *http.Request) error {
+// event handles a CloudEvent whose subject is a cart. It answers without a body: a Broker would take that for an event.
+func (c *carts) event(w http.ResponseWriter, r *http.Request) {
+	if err := c.handle(r, r.Header.Get("Ce-Subject")); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func (c *carts) handle(r *http.Request, cart string) error {
 	takes := usual
 	if given := r.URL.Query().Get("for"); given != "" {
 		var err error
@@ -91,7 +101,6 @@ func (c *carts) handle(r *http.Request) error {
 			return fmt.Errorf("for=%s: %w", given, err)
 		}
 	}
-	cart := r.PathValue("id")
 	if key, err := url.PathUnescape(r.Header.Get("Stateful-Key")); err != nil || key != cart {
 		return fmt.Errorf("the key of cart %s is %q", cart, r.Header.Get("Stateful-Key"))
 	}

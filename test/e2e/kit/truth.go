@@ -194,6 +194,9 @@ func shardByHashCode(id string, shards int) int {
 	return max(shard, -shard)
 }
 
+// Shard returns the shard of a cart, of 100.
+func (c *Clients) Shard(cart string) int { return c.shardOf(cart, 100) }
+
 // shardByFNV returns the shard of an entity as test/sharded and the sidecar compute it.
 func shardByFNV(id string, shards int) int {
 	h := fnv.New32a()

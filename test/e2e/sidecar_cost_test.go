@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// Requests of TestSidecarCost to each kind of pod: in turn, this many at a time.
+const (
+	costRounds   = 20
+	costRequests = 250
+)
+
+// way is where requests go.
+type way struct {
+	name string
+	pod  *corev1.Pod
+	// keys are those whose shards make the way: here, or at the other pod.
+	keys  []string
+	took  []time.Duration
+	spent map[string]time.Duration
+}
+
+// TestSidecarCost compares requests through queue-proxy and the sidecar with those through queue-proxy alone, in one run:
+// time, processor and memory. It checks nothing: "make bench-sidecar" prints the ratios.
+func TestSidecarCost(t *testing.T) {
+	if os.Getenv("E2E_COMPARE") == "" || !suite.Own() {
+		t.Skip("make bench-sidecar: it needs a quiet machine, and the cluster made by test/cluster")
+	}
+	withInjector(t)
+	s := emptyScene(t)
+	ctx := t.Context()
+	app := s.plain()
+	s.must(suite.Carts.Deploy(ctx, app))
+	clients, err := suite.Carts.Clients(ctx, app)
+	s.must(err)
+	s.must(clients.SendUntil(ctx, app.Stable()))
+	s.must(clients.Send(ctx, clients.Carts)) // so that all shards are held
+	pods, err := suite.Carts.Pods(ctx, app)
+	s.must(err)
+	owners, err := suite.Carts.ShardOwners(ctx, app)
+	s.must(err)
+
+	alone := emptyScene(t)
+	bare := alone.notOptedIn()
+	bare.Annotations = map[string]string{
+		"stateful.knative-cdevents.dev/runtime": "", "stateful.knative-cdevents.dev/key": "", "stateful.knative-cdevents.dev/placement": "",
+		"stateful.knative-cdevents.dev/entity-types": "", "stateful.knative-cdevents.dev/calls-per-request": "",
+	}
+	s.must(suite.Carts.DeployAlone(ctx, bare))
+	without, err := suite.Carts.Pods(ctx, bare)
+	s.must(err)
+
+	ways := []*way{{name: "without", pod: &without[0]}, {name: "local", pod: &pods[0]}, {name: "forwarded", pod: &pods[0]}}
+	for i := range 400 {
+		key := fmt.Sprintf("cart-%d", i)
+		ways[0].keys = append(ways[0].keys, key)
+		if owners[fmt.Sprint(clients.Shard(key))].Pod == pods[0].Name {
+			ways[1].keys = append(ways[1].keys, key)
+		} else {
+			ways[2].keys = append(ways[2].keys, key)
+		}
+	}
+	all := slices.Concat(pods, without)
+	for _, w := range ways {
+		w.spent = map[string]time.Duration{}
+		w.send(s, 200) // connections, and code that runs for the first time
+	}
+	for _, w := range ways {
+		w.took = nil
+	}
+	// The kubelet looks at the processor every ten seconds or so, so each way has whole rounds in one piece for that.
+	for range costRounds {
+		for _, w := range ways {
+			w.send(s, costRequests/10)
+		}
+	}
+	for _, w := range ways {
+		before := s.processor(all)
+		w.send(s, costRounds*costRequests)
+		after := s.processor(all)
+		for container := range after {
+			w.spent[container] = after[container] - before[container]
+		}
+	}
+	base := ways[0]
+	for _, w := range ways {
+		var sum time.Duration
+		for _, d := range w.spent {
+			sum += d
+		}
+		var of time.Duration
+		for _, d := range base.spent {
+			of += d
+		}
+		t.Logf("%-10s p50 %.2f, p99 %.2f, processor %.2f times that without a sidecar (%v)", w.name, ratio(w.quantile(.5), base.quantile(.5)),
+			ratio(w.quantile(.99), base.quantile(.99)), ratio(sum, of), w.spent)
+	}
+	t.Logf("memory (working set): %v", s.memory(pods))
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
+
+func (w *way) quantile(q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(w.took))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// send sends requests to queue-proxy, one after the other.
+func (w *way) send(s *scene, n int) {
+	s.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+	defer client.CloseIdleConnections()
+	for i := range n {
+		url := fmt.Sprintf("http://%s:8012/cart/%s?for=0s", w.pod.Status.PodIP, w.keys[i%len(w.keys)])
+		req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, url, nil)
+		s.must(err)
+		began := time.Now()
+		resp, err := client.Do(req)
+		s.must(err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		s.must(err)
+		_ = resp.Body.Close() // it was read
+		w.took = append(w.took, time.Since(began))
+		if w.name != "without" && resp.StatusCode != http.StatusOK {
+			s.Fatalf("%s: %s", w.name, resp.Status)
+		}
+	}
+}
+
+// containerStats is what the kubelet knows of a container.
+type containerStats struct {
+	Name string
+	CPU  struct {
+		Time                 metav1.Time
+		UsageCoreNanoSeconds int64
+	}
+	Memory struct{ WorkingSetBytes int64 }
+}
+
+// stats asks the kubelet for the containers of pods, until it has looked at each of them since.
+func (s *scene) stats(of []corev1.Pod, since time.Time) (out []containerStats) {
+	s.Helper()
+	s.must(kit.Wait(s.Context(), time.Minute, "new figures of the kubelet", func(ctx context.Context) error {
+		body, err := suite.Kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", of[0].Spec.NodeName, "proxy/stats/summary").DoRaw(ctx)
+		if err != nil {
+			return err
+		}
+		var said struct {
+			Pods []struct {
+				PodRef     struct{ UID string }
+				Containers []containerStats
+			}
+		}
+		if err := json.Unmarshal(body, &said); err != nil {
+			return fmt.Errorf("reading what the kubelet says: %w", err)
+		}
+		out = nil
+		for _, p := range said.Pods {
+			if !slices.ContainsFunc(of, func(one corev1.Pod) bool { return string(one.UID) == p.PodRef.UID }) {
+				continue
+			}
+			for _, c := range p.Containers {
+				if !c.CPU.Time.After(since) {
+					return kit.NotYet("those of %s are from %s", c.Name, c.CPU.Time)
+				}
+				out = append(out, c)
+			}
+		}
+		if len(out) == 0 {
+			return kit.NotYet("it knows none of the pods")
+		}
+		return nil
+	}))
+	return out
+}
+
+// processor sums up the time of containers, by their name.
+func (s *scene) processor(of []corev1.Pod) map[string]time.Duration {
+	s.Helper()
+	out := map[string]time.Duration{}
+	for _, c := range s.stats(of, time.Now()) {
+		out[c.Name] += time.Duration(c.CPU.UsageCoreNanoSeconds)
+	}
+	return out
+}
+
+// memory returns the largest working set of each container, in MiB.
+func (s *scene) memory(of []corev1.Pod) map[string]int64 {
+	s.Helper()
+	out := map[string]int64{}
+	for _, c := range s.stats(of, time.Time{}) {
+		out[c.Name] = max(out[c.Name], c.Memory.WorkingSetBytes>>20)
+	}
+	return out
+}
