@@ -161,7 +161,7 @@ func TestInjectorMayDoLittle(t *testing.T) {
 	want := []string{
 		"[update][mutatingwebhookconfigurations][pods.sidecar.knative-cdevents.dev]",
 		"[update][validatingwebhookconfigurations][templates.sidecar.knative-cdevents.dev]",
-		"[get][namespaces][knative-cdevents]", "[update][namespaces/finalizers][knative-cdevents]",
+		"[get][customresourcedefinitions][services.serving.knative.dev]", "[get][namespaces][knative-cdevents]", "[update][namespaces/finalizers][knative-cdevents]",
 		"[update][secrets][sidecar-injector-certs]", "[create get update][leases][]", "[create patch][events][]",
 	}
 	for i := range writes {
@@ -180,7 +180,7 @@ func TestImagesOfTheInjectorAreBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	images := regexp.MustCompile(`ko://(\S+)`).FindAllStringSubmatch(string(content), -1)
-	if len(images) != 2 {
+	if len(images) != 3 {
 		t.Fatal(images)
 	}
 	for _, image := range images {

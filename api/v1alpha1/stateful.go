@@ -46,7 +46,7 @@ const (
 	AnnotationPlacement = StatefulPrefix + "placement"
 
 	// AnnotationProxy names the sidecar in ConfigMap config-sidecars that the injector puts into the pods. The runtime says
-	// how the members that it makes are observed.
+	// how the members that it makes are observed. For RuntimeSidecar, it may be ProxyQueueProxy.
 	AnnotationProxy = StatefulPrefix + "proxy"
 
 	// AnnotationKey says where the key of a request is, for RuntimeSidecar. clients/sidecar/key.Parse reads it.
@@ -58,6 +58,10 @@ const (
 	// AnnotationHooks is "false" if the application must not be told which shards it gets and gives away.
 	AnnotationHooks = StatefulPrefix + "hooks"
 )
+
+// ProxyQueueProxy is the value of AnnotationProxy with which the sidecar is not a container of its own, but a part of
+// queue-proxy.
+const ProxyQueueProxy = "queue-proxy"
 
 // annotation is one that exists; ofSidecar: only RuntimeSidecar has it.
 type annotation struct {
@@ -152,7 +156,7 @@ type Stateful struct {
 	Placement PlacementMode
 	// Sidecar is nil for all runtimes but RuntimeSidecar.
 	Sidecar *Sidecar
-	// Proxy names a sidecar in ConfigMap config-sidecars; empty if there is none.
+	// Proxy names a sidecar in ConfigMap config-sidecars, or is ProxyQueueProxy; empty if there is neither.
 	Proxy string
 }
 
@@ -365,8 +369,13 @@ func (p *statefulParser) key(name, value string) {
 
 func (p *statefulParser) proxy(name, value string) {
 	switch {
+	case value == ProxyQueueProxy && p.out.Runtime == RuntimeSidecar:
+		p.out.Proxy = value
 	case p.out.Runtime == RuntimeSidecar:
-		p.wrong(name, "runtime %s has its own; remove the annotation, or name the runtime of that proxy", RuntimeSidecar)
+		p.wrong(name, "runtime %s has its own; remove the annotation, set it to %s, or name the runtime of that proxy", RuntimeSidecar,
+			ProxyQueueProxy)
+	case value == ProxyQueueProxy:
+		p.wrong(name, "only runtime %s can be a part of %[2]s", RuntimeSidecar, ProxyQueueProxy)
 	case len(validation.IsDNS1123Label(value)) > 0:
 		p.wrong(name, "it must be the name of a sidecar in ConfigMap config-sidecars, such as akka-proxy")
 	default:

@@ -88,6 +88,7 @@ func TestWrongDeclarations(t *testing.T) {
 		{AnnotationPatience, "1s", "only runtime sidecar has this annotation"},
 		{AnnotationStrict, "true", "only runtime sidecar has this annotation"},
 		{AnnotationHooks, "true", "only runtime sidecar has this annotation"},
+		{AnnotationProxy, "queue-proxy", "only runtime sidecar can be a part of queue-proxy"},
 		{AnnotationProxy, "a_b", "it must be the name of a sidecar in ConfigMap config-sidecars"},
 	} {
 		annotations := map[string]string{AnnotationRuntime: "akka"}

@@ -25,7 +25,7 @@ type Pod struct {
 	Deleting, Over bool
 	// MemberID and ClusterName are labels that the Kubernetes provider of protoactor-go puts on the pods of members.
 	MemberID, ClusterName string
-	// Sidecar means that the pod has the sidecar's container.
+	// Sidecar means that the pod has the sidecar, as a container or in queue-proxy.
 	Sidecar  bool
 	Declared v1alpha1.Stateful
 }

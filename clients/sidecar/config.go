@@ -30,6 +30,8 @@ type Config struct {
 	Concurrency, MostOpen   int
 	RequestTimeout          time.Duration
 	Strict, Together, Hooks bool
+	// Embedded: the process has a server of its own for requests that enter, which passes them to Sidecar.Entry.
+	Embedded bool
 	// DrainURL is where queue-proxy answers when it has drained; empty: it is not asked.
 	DrainURL string
 	// host is where the application and the entry listen: 127.0.0.1, except in tests.

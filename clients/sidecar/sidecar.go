@@ -79,10 +79,12 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		}
 		return l, nil
 	}
-	// Only queue-proxy is to reach the entry.
-	atEntry, err := listen(s.config.applicationHost(), s.config.Port)
-	if err != nil {
-		return err
+	var atEntry net.Listener
+	var err error
+	if !s.config.Embedded { // only queue-proxy is to reach the entry
+		if atEntry, err = listen(s.config.applicationHost(), s.config.Port); err != nil {
+			return err
+		}
 	}
 	atPeers, err := listen(s.config.PodIP, s.config.PeerPort)
 	if err != nil {
@@ -101,7 +103,9 @@ func (s *Sidecar) Run(ctx context.Context) error {
 			}
 		}()
 	}
-	serve(func() error { return entry.Serve(atEntry) })
+	if atEntry != nil {
+		serve(func() error { return entry.Serve(atEntry) })
+	}
 	serve(func() error {
 		return peers.ServeTLS(&limited{Listener: atPeers, places: make(chan struct{}, mostPeers)}, "", "")
 	})
@@ -115,17 +119,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	case <-running.Done():
 	case <-ctx.Done():
 		// The container has ended before, so little is open.
-		leaving, stop := context.WithTimeout(running, s.config.RequestTimeout)
-		defer stop()
-		err = s.member.Leave(leaving)
-		if err == nil {
-			// Others may still send requests here, until all have heard where the shards are.
-			linger := time.NewTimer(s.config.linger)
-			defer linger.Stop()
-			select {
-			case <-linger.C:
-			case <-running.Done():
-			}
+		if err = s.Leave(running); err == nil {
 			closing, stop := context.WithTimeout(running, time.Second)
 			defer stop()
 			_ = entry.Shutdown(closing) // what is open after this is cut
@@ -137,6 +131,26 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		return why
 	}
 	return err
+}
+
+// Entry handles the requests that enter here, for a process with a server of its own: see Config.Embedded.
+func (s *Sidecar) Entry() http.Handler { return http.HandlerFunc(s.proxy.Entry) }
+
+// Leave returns when this member has no shard and no open request, or after the request time-out.
+func (s *Sidecar) Leave(ctx context.Context) error {
+	leaving, stop := context.WithTimeout(ctx, s.config.RequestTimeout)
+	defer stop()
+	if err := s.member.Leave(leaving); err != nil {
+		return err //nolint:wrapcheck // the context's cause
+	}
+	// Others may still send requests here, until all have heard where the shards are.
+	linger := time.NewTimer(s.config.linger)
+	defer linger.Stop()
+	select {
+	case <-linger.C:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 func server(h http.Handler, log *slog.Logger) *http.Server {

@@ -91,6 +91,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("refused", func(t *testing.T) { w.on(t).refused() })
 	t.Run("templates", func(t *testing.T) { w.on(t).templates() })
 	t.Run("proxies", func(t *testing.T) { w.on(t).proxies() })
+	t.Run("queue-proxy", func(t *testing.T) { w.on(t).inQueueProxy(cp.Config()) })
 	t.Run("restart", func(t *testing.T) { w.on(t).restart() })
 
 	made, err := w.create(w.pod("shop", declaration()))
@@ -256,6 +257,36 @@ func (w *world) proxies() {
 	until("the mistake is known", func() bool { return refused("ConfigMap config-sidecars, key session-proxy") })
 }
 
+// inQueueProxy: the image of queue-proxy is replaced if Serving is of the version that it was built for.
+func (w *world) inQueueProxy(as *rest.Config) {
+	client, err := dynamic.NewForConfig(as)
+	if err != nil {
+		w.Fatal(err)
+	}
+	declared := declaration()
+	declared[v1alpha1.AnnotationProxy] = v1alpha1.ProxyQueueProxy
+	serve := func(version string) {
+		label := []byte(`{"metadata":{"labels":{"app.kubernetes.io/version":"` + version + `"}}}`)
+		_, err := client.Resource(crds).Patch(w.Context(), "services.serving.knative.dev", types.MergePatchType, label, metav1.PatchOptions{})
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	serve("1.24.0")
+	if _, err := w.create(w.pod("shop", declared)); err == nil || !strings.Contains(err.Error(), `built for Knative Serving 1.23, and the cluster has "1.24.0"`) {
+		w.Error(err)
+	}
+	serve(sidecar.BuiltFor + ".2")
+	got, err := w.create(w.pod("shop", declared))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if i := slices.IndexFunc(got.Spec.Containers, func(c corev1.Container) bool { return c.Name == "queue-proxy" }); got.Spec.Containers[i].Image != "queue" ||
+		len(got.Spec.InitContainers) > 0 {
+		w.Errorf("%+v", got.Spec)
+	}
+}
+
 // restart: this API server knows the rule with which the containers restart together, or refuses it.
 func (w *world) restart() {
 	pod := w.pod("other", declaration())
@@ -398,6 +429,7 @@ func inject(t *testing.T, as *rest.Config, port int32) func() {
 	t.Helper()
 	t.Setenv(system.NamespaceEnvKey, namespace)
 	t.Setenv("SIDECAR_IMAGE", image.Image)
+	t.Setenv("QUEUE_PROXY_IMAGE", "queue")
 	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)).Sugar()))
 	ctx = webhook.WithOptions(ctx, webhook.Options{ServiceName: component, Port: int(port), SecretName: secret, GracePeriod: time.Millisecond})
 	ctx = injection.WithConfig(ctx, as)

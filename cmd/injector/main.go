@@ -30,6 +30,7 @@ import (
 	"knative.dev/pkg/webhook/resourcesemantics/validation"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/sidecar"
 )
 
@@ -60,11 +61,15 @@ func pods(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 	if err != nil {
 		logging.FromContext(ctx).Fatalw("The injector cannot start", "error", err)
 	}
+	versions := newServingVersion(ctx)
 	callbacks := map[schema.GroupVersionKind]defaulting.Callback{
-		podKind: defaulting.NewCallback(injectInto(func() sidecar.Settings {
-			now := s
+		podKind: defaulting.NewCallback(injectInto(func(ctx context.Context, pod *corev1.Pod) (now sidecar.Settings, err error) {
+			now = s
 			now.Proxies = *known.Load()
-			return now
+			if pod.Annotations[v1alpha1.AnnotationProxy] == v1alpha1.ProxyQueueProxy {
+				now.ServingVersion, err = versions.get(ctx)
+			}
+			return now, err
 		}), webhook.Create),
 	}
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{podKind: &admittedPod{}}
@@ -107,7 +112,7 @@ func templates(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 // settings are read from the environment, which config/optional/sidecar/500-injector.yaml describes.
 func settings(env func(string) string) (sidecar.Settings, error) {
 	s := sidecar.Settings{
-		Image: env("SIDECAR_IMAGE"), ControllerURL: env("CONTROLLER_URL"), Authorities: env("CONTROLLER_CA_CONFIGMAP"),
+		Image: env("SIDECAR_IMAGE"), QueueProxyImage: env("QUEUE_PROXY_IMAGE"), ControllerURL: env("CONTROLLER_URL"), Authorities: env("CONTROLLER_CA_CONFIGMAP"),
 	}
 	if s.Image == "" {
 		return s, errors.New("SIDECAR_IMAGE is not set; it must be the image of the sidecar")

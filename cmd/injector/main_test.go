@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"knative.dev/pkg/logging"
@@ -55,7 +56,7 @@ func TestUnknownFieldsStay(t *testing.T) {
 	if err := unstructured.SetNestedSlice(u.Object, containers, "spec", "containers"); err != nil {
 		t.Fatal(err)
 	}
-	if err := injectInto(func() sidecar.Settings { return image })(t.Context(), u); err != nil {
+	if err := injectInto(func(context.Context, *corev1.Pod) (sidecar.Settings, error) { return image, nil })(t.Context(), u); err != nil {
 		t.Fatal(err)
 	}
 	written, err := u.MarshalJSON()

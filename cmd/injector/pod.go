@@ -38,14 +38,20 @@ func (*admittedPod) Validate(context.Context) *apis.FieldError { return nil }
 
 // injectInto returns what is done to each pod that the API server asks about. Fields that this version of the API does
 // not know stay as they are.
-func injectInto(settings func() sidecar.Settings) func(context.Context, *unstructured.Unstructured) error {
-	return func(_ context.Context, u *unstructured.Unstructured) error {
+func injectInto(
+	settings func(context.Context, *corev1.Pod) (sidecar.Settings, error),
+) func(context.Context, *unstructured.Unstructured) error {
+	return func(ctx context.Context, u *unstructured.Unstructured) error {
 		var before corev1.Pod
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &before); err != nil {
 			return fmt.Errorf("reading the pod: %w", err)
 		}
+		s, err := settings(ctx, &before)
+		if err != nil {
+			return err
+		}
 		after := before.DeepCopy()
-		if err := sidecar.Inject(after, settings()); err != nil {
+		if err := sidecar.Inject(after, s); err != nil {
 			return err //nolint:wrapcheck // the user sees it, and it is complete
 		}
 		difference, err := duck.CreateBytePatch(&before, after)

@@ -51,7 +51,7 @@ type Pod struct {
 	// Annotations declare a stateful cluster. Labels tell its members apart.
 	Annotations, Labels map[string]string
 	Containers          []Container
-	// Sidecar means that the pod has the sidecar's container.
+	// Sidecar means that the pod has the sidecar, as a container or in queue-proxy.
 	Sidecar bool
 	// Owner is the controller that the pod references.
 	Owner Owner
@@ -124,9 +124,7 @@ func projected(o *corev1.Pod) *Pod {
 		Owner:       ownerOf(o),
 		Generation:  generationOf(o),
 	}
-	p.Sidecar = slices.ContainsFunc(o.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == v1alpha1.SidecarContainer
-	})
+	p.Sidecar = hasSidecar(o)
 	if s := o.Spec.TerminationGracePeriodSeconds; s != nil {
 		p.Grace = time.Duration(*s) * time.Second
 	}
@@ -162,6 +160,14 @@ func projected(o *corev1.Pod) *Pod {
 		p.Containers = append(p.Containers, kept)
 	}
 	return p
+}
+
+func hasSidecar(o *corev1.Pod) bool {
+	return slices.ContainsFunc(o.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == v1alpha1.SidecarContainer
+	}) || slices.ContainsFunc(o.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == "queue-proxy" && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "STATEFUL_KEY" })
+	})
 }
 
 // generationOf returns the Configuration's generation from the label of a Revision or its pod; 0 if it is not a number.

@@ -69,6 +69,10 @@ type Settings struct {
 	// RestartTogether: all containers restart if the sidecar does. It needs Kubernetes with the feature
 	// RestartAllContainersOnContainerExits; without it, a restarted sidecar waits before it owns anything.
 	RestartTogether bool
+	// QueueProxyImage is that of cmd/queue-proxy; empty: the sidecar cannot be a part of queue-proxy.
+	QueueProxyImage string
+	// ServingVersion is that of Knative Serving in the cluster, such as 1.23.0. It is only needed for QueueProxyImage.
+	ServingVersion string
 	// Proxies are the sidecars of ConfigMap config-sidecars.
 	Proxies Proxies
 }
@@ -97,7 +101,7 @@ func inject(pod *corev1.Pod, s Settings) error {
 			"can have the sidecar", queueProxy, userPort)
 	}
 	port := portOf(user)
-	if declared.Proxy != "" {
+	if declared.Proxy != "" && declared.Sidecar == nil {
 		p, err := s.Proxies.Named(declared.Proxy)
 		if err != nil {
 			return err
@@ -106,6 +110,9 @@ func inject(pod *corev1.Pod, s Settings) error {
 	}
 	if err := v1alpha1.CheckApplicationPort(int(port)); err != nil {
 		return fmt.Errorf("container %s: %w", user.Name, err)
+	}
+	if declared.Proxy == v1alpha1.ProxyQueueProxy {
+		return injectIntoQueueProxy(pod, declared, s, queue, user, port)
 	}
 	named := slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Container })
 	switch enters := variable(queue, portVariable); {
@@ -139,7 +146,7 @@ func declaration(pod *corev1.Pod) (v1alpha1.Stateful, error) {
 	switch {
 	case err != nil:
 		return declared, err //nolint:wrapcheck // complete
-	case declared.Proxy != "":
+	case declared.Proxy != "" && declared.Sidecar == nil:
 		return declared, nil // what such a sidecar needs, nobody knows here
 	case declared.Sidecar == nil:
 		return declared, fmt.Errorf("annotation %s is %q; it must be %s", v1alpha1.AnnotationRuntime, declared.Runtime,

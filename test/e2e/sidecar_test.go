@@ -20,7 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
@@ -54,6 +56,32 @@ func TestSidecar(t *testing.T) {
 	t.Run("Missing", func(t *testing.T) { newScene(t).missing() })
 	if suite.Own() {
 		t.Run("Killed", func(t *testing.T) { emptyScene(t).kills() })
+	}
+	t.Run("InQueueProxy", func(t *testing.T) {
+		s := newScene(t)
+		s.releasedServing()
+		s.source("source", service("sink"), production)
+		app := s.plain()
+		app.Annotations = map[string]string{v1alpha1.AnnotationProxy: v1alpha1.ProxyQueueProxy}
+		s.rollOut(app, nil)
+		s.drainsPod(app, s.clients(app))
+	})
+}
+
+// releasedServing labels Serving's CRD as its releases do. The cluster of test/cluster builds it from source.
+func (s *scene) releasedServing() {
+	s.Helper()
+	crds := suite.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	label := func(ctx context.Context, version string) {
+		patch := []byte(`{"metadata":{"labels":{"app.kubernetes.io/version":"` + version + `"}}}`)
+		_, err := crds.Patch(ctx, "services.serving.knative.dev", types.MergePatchType, patch, metav1.PatchOptions{})
+		s.must(err)
+	}
+	crd, err := crds.Get(s.Context(), "services.serving.knative.dev", metav1.GetOptions{})
+	s.must(err)
+	if was := crd.GetLabels()["app.kubernetes.io/version"]; was == "devel" {
+		s.Cleanup(func() { label(context.WithoutCancel(s.Context()), was) })
+		label(s.Context(), "1.23.0")
 	}
 }
 
@@ -171,9 +199,15 @@ spec:
 // drains ends a pod while it handles long requests. Each of them is answered.
 func (s *scene) drains() {
 	s.Helper()
-	ctx := s.Context()
 	app := s.plain()
 	locks, clients := s.withCanary(app)
+	s.neverTwice(locks, app, s.drainsPod(app, clients))
+}
+
+// drainsPod does this without looking at the locks, and returns the pod.
+func (s *scene) drainsPod(app *kit.Cart, clients *kit.Clients) string {
+	s.Helper()
+	ctx := s.Context()
 	pod := s.secondStable(app)
 	const long = 8 * time.Second
 	var group sync.WaitGroup
@@ -201,7 +235,15 @@ func (s *scene) drains() {
 	// A member takes a shard that nobody holds with the first request for it.
 	s.must(clients.Send(ctx, clients.Carts))
 	s.owners(app, 0)
-	s.neverTwice(locks, app, pod.Name)
+	return pod.Name
+}
+
+func (s *scene) clients(app *kit.Cart) *kit.Clients {
+	s.Helper()
+	clients, err := suite.Carts.Clients(s.Context(), app)
+	s.must(err)
+	s.must(clients.SendUntil(s.Context(), app.Stable()))
+	return clients
 }
 
 // kills ends the sidecar of a pod, and then its container, by SIGKILL. No cart is ever handled in two pods at once.
