@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ func TestSidecar(t *testing.T) {
 	t.Run("Broker", func(t *testing.T) { emptyScene(t).overBroker() })
 	t.Run("Drain", func(t *testing.T) { emptyScene(t).drains() })
 	t.Run("Ordinary", func(t *testing.T) { ordinary(t) })
+	t.Run("Other", func(t *testing.T) { emptyScene(t).other() })
 	t.Run("Missing", func(t *testing.T) { newScene(t).missing() })
 	if suite.Own() {
 		t.Run("Killed", func(t *testing.T) { emptyScene(t).kills() })
@@ -342,6 +344,62 @@ func lost(c *kit.Clients) (n int) {
 		n += one
 	}
 	return n
+}
+
+// other has a sidecar that is not of this project, which ConfigMap config-sidecars describes.
+func (s *scene) other() {
+	s.Helper()
+	ctx := s.Context()
+	image, err := suite.Image(ctx, "./test/apps/relay")
+	s.must(err)
+	configure := func(ctx context.Context, entry any) {
+		patch, err := json.Marshal(map[string]any{"data": map[string]any{"relay": entry}})
+		s.must(err)
+		_, err = suite.Kube.CoreV1().ConfigMaps(kit.Namespace).Patch(ctx, "config-sidecars", types.MergePatchType, patch, metav1.PatchOptions{})
+		s.must(err)
+	}
+	s.Cleanup(func() { configure(context.WithoutCancel(ctx), nil) })
+	configure(ctx, `
+container:
+  name: relay
+  image: `+image+`
+  env: [{name: PORT, value: "8600"}]
+userPort: 8600
+applicationPort: APPLICATION_PORT
+readiness: {path: /relay/ready, port: 8600}
+environment: {GREETING: example.com/greeting}
+`)
+	s.must(suite.Injector.OptIn(ctx, s.ns))
+	service := kit.App(s.ns, "shop", suite.app, "")
+	service.Spec.Template.Annotations = map[string]string{
+		v1alpha1.AnnotationRuntime: string(v1alpha1.RuntimeCustom), v1alpha1.AnnotationProxy: "relay", "example.com/greeting": "hello",
+		"autoscaling.knative.dev/min-scale": "1",
+	}
+	// The injector may not know the ConfigMap yet, and says which sidecars there are.
+	s.must(kit.Wait(ctx, time.Minute, "the sidecar to be known", func(ctx context.Context) error {
+		_, err := suite.Serving.ServingV1().Services(s.ns).Create(ctx, service, metav1.CreateOptions{})
+		if err != nil && strings.Contains(err.Error(), "config-sidecars") {
+			return kit.NotYet("%v", err)
+		}
+		return err
+	}))
+	ready, err := suite.Services.Wait(ctx, s.ns, "shop", "")
+	s.must(err)
+	in, err := suite.Services.Ingress(ctx)
+	s.must(err)
+	s.must(kit.Wait(ctx, time.Minute, "an answer", func(ctx context.Context) error {
+		if a, err := in.Get(ctx, ready.Status.URL.URL()); err != nil || a.Status != http.StatusOK {
+			return kit.NotYet("%+v, %v", a, err)
+		}
+		return nil
+	}))
+	pods, err := suite.Kube.CoreV1().Pods(s.ns).List(ctx, metav1.ListOptions{LabelSelector: "serving.knative.dev/service=shop"})
+	s.must(err)
+	said, err := suite.Kube.CoreV1().Pods(s.ns).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Container: "relay"}).DoRaw(ctx)
+	s.must(err)
+	if !strings.Contains(string(said), `hello: "/"`) {
+		s.Errorf("the request did not pass the sidecar: %s", said)
+	}
 }
 
 // missing declares a sidecar in a namespace whose pods get none. This is an incident until they are made anew with the
