@@ -199,3 +199,15 @@ func TestFailedCanary(t *testing.T) {
 		t.Errorf("an unknown Service: %+v", got)
 	}
 }
+
+// An incident of a cluster has something to do, whether its reason is known here or not.
+func TestClusterInTrouble(t *testing.T) {
+	for reason, does := range map[string]string{"SidecarMissing": "delete the pods that have no container stateful-sidecar", "Unreachable": "docs/stateful.md"} {
+		s := &v1alpha1.CDEventSubject{Spec: v1alpha1.CDEventSubjectSpec{Kind: "Service", Name: "cart"}}
+		s.Status.Conditions = []metav1.Condition{{Type: "ClusterTroubled", Status: metav1.ConditionTrue, Reason: reason}}
+		got := Entry(s)
+		if len(got) != 1 || got[0].State != Broken || got[0].Reason != reason || !strings.Contains(got[0].Do, does) {
+			t.Errorf("%s: %+v", reason, got)
+		}
+	}
+}

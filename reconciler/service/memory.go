@@ -111,7 +111,7 @@ func (m memory) Conditions() []metav1.Condition {
 		if e := m.Episodes[kind]; e != nil && e.Reason != "" {
 			return append(out, metav1.Condition{
 				Type: ConditionCluster, Status: metav1.ConditionTrue, Reason: e.Reason,
-				Message: "an incident of the stateful cluster goes on since " + e.Since.Format(time.RFC3339),
+				Message: "an incident of the stateful cluster goes on since " + e.Since.UTC().Format(time.RFC3339),
 			})
 		}
 	}

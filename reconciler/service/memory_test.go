@@ -5,6 +5,7 @@ package service
 import (
 	"strings"
 	"testing"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,5 +62,23 @@ func TestInvalidMemoryIsAnError(t *testing.T) {
 	t.Parallel()
 	if _, err := NewKind(nil, nil, nil, nil).Recall([]byte(`{"sequence": "x"}`)); err == nil {
 		t.Error("no error for a memory that is not valid")
+	}
+}
+
+func TestConditionSaysThatTheClusterIsInTrouble(t *testing.T) {
+	t.Parallel()
+	m := memory{Memory: lifecycle.Memory{Cluster: &lifecycle.ClusterMemory{Runtime: "sidecar"}}}
+	if c := apimeta.FindStatusCondition(m.Conditions(), ConditionCluster); c != nil {
+		t.Errorf("without an incident: %+v", c)
+	}
+	m.Episodes = map[lifecycle.Incident]*lifecycle.Episode{lifecycle.ClusterTrouble: {Reason: "SidecarMissing", Since: time.Unix(0, 0)}}
+	c := apimeta.FindStatusCondition(m.Conditions(), ConditionCluster)
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "SidecarMissing" || !strings.HasSuffix(c.Message, "1970-01-01T00:00:00Z") {
+		t.Errorf("%+v", c)
+	}
+	// An incident that predates the first observation was not announced, and has no reason.
+	m.Episodes[lifecycle.ClusterTrouble].Reason = ""
+	if c := apimeta.FindStatusCondition(m.Conditions(), ConditionCluster); c != nil {
+		t.Errorf("%+v", c)
 	}
 }
