@@ -463,7 +463,9 @@ func (s *scene) injectorAway() {
 	}))
 	s.must(clients.Send(ctx, 200))
 	back()
-	s.must(kit.Wait(ctx, 3*time.Minute, "three pods", func(ctx context.Context) error {
+	// The ReplicaSet controller tries less and less often; what the runbook says makes it try now.
+	(&watched{scene: s, programs: s.TempDir()}).does("SidecarInjectorUnreachable", "cart", "kubectl annotate")
+	s.must(kit.Wait(ctx, 2*time.Minute, "three pods", func(ctx context.Context) error {
 		pods, err := suite.Carts.Pods(ctx, app)
 		if err != nil {
 			return err
