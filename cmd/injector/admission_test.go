@@ -272,6 +272,9 @@ func (w *world) inQueueProxy(as *rest.Config) {
 			w.Fatal(err)
 		}
 	}
+	if _, err := w.service("shop", "in-queue-proxy", declared, 8080); err != nil {
+		w.Error(err)
+	}
 	serve("1.24.0")
 	if _, err := w.create(w.pod("shop", declared)); err == nil || !strings.Contains(err.Error(), `built for Knative Serving 1.23, and the cluster has "1.24.0"`) {
 		w.Error(err)
