@@ -50,6 +50,8 @@ type Member struct {
 type absence struct {
 	address string
 	until   time.Time
+	// own: it was at the address of this member.
+	own bool
 }
 
 // settleFor is how long a member waits after it has joined, before it claims shards: some providers, such as the one
@@ -76,7 +78,19 @@ func NewRegistered(self, id string, lease time.Duration) *Members {
 func (m *Members) Before(id string, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.gone[id] = absence{until: until}
+	m.gone[id] = absence{until: until, own: true}
+}
+
+// haunted reports whether what a process before this one began may still be active.
+func (m *Members) haunted(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.gone {
+		if a.own && now.Before(a.until) {
+			return true
+		}
+	}
+	return false
 }
 
 // Update replaces the members, and returns whether this member has just left the topology.
@@ -91,7 +105,7 @@ func (m *Members) Update(t []Member, now time.Time) (expelled bool) {
 	}
 	for _, was := range m.now {
 		if !alive(was.ID) && !m.leaving[was.ID] && was.Address != m.self {
-			m.gone[was.ID] = absence{was.Address, now.Add(m.lease)}
+			m.gone[was.ID] = absence{address: was.Address, until: now.Add(m.lease)}
 		}
 	}
 	for _, one := range t {

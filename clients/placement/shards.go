@@ -266,7 +266,9 @@ func (g *Group) finish() {
 	}
 	g.ended = true
 	me := g.Members.leave()
-	me.Done = true
+	// Only this member knows of a process before it. Until that is over, the others must go on to ask, or wait until the
+	// API says that the pod is gone.
+	me.Done = !g.Members.haunted(time.Now())
 	g.tell(Request{Left: &me})
 	close(g.drained)
 }

@@ -292,6 +292,34 @@ func TestRestartedSidecar(t *testing.T) {
 	}
 }
 
+// The same holds if the new process hands over and leaves before that.
+func TestRestartedSidecarLeaves(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.RequestTimeout = 4 * time.Second }
+	a, b := f.start("stable", &echo{name: "a"}), f.start("stable", &echo{name: "b"})
+	f.together(2)
+	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	if _, body := f.do(b, http.MethodGet, "/", keyOf(2), ""); !strings.HasPrefix(body, "a ") {
+		t.Fatal(body)
+	}
+	a.member.Group().Kill()
+	a.stop()
+	<-a.ended
+	a.ended <- nil
+	again := f.startAt(a.name, a.config.PodIP)
+	begun := time.Now()
+	if err := again.member.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // until the other one has heard it
+	if resp, body := f.do(b, http.MethodGet, "/", keyOf(2), ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if took := time.Since(begun); took < 2*time.Second {
+		t.Errorf("the shard had an owner after %s, but what the process before began may still run", took)
+	}
+}
+
 // A request whose shard has no owner waits no longer than it may, and can then be tried again.
 func TestPatience(t *testing.T) {
 	f := newFleet(t)

@@ -508,6 +508,7 @@ func (w *world) fault(ctx context.Context) {
 			leaving, cancel := context.WithTimeout(n.running, simTimeout)
 			defer cancel()
 			_ = m.Leave(leaving)
+			w.between(n.running, 0, 5*time.Second) // the container ends after its preStop
 			w.kill(n)
 			later(20*time.Second, func() { w.gone(n) })
 		}()
