@@ -111,6 +111,11 @@ func outcomeOf(w *recorder, r *http.Request, complete bool) int {
 
 // Write writes the metrics in the text format of Prometheus. Shards is how many the member holds.
 func (m *Metrics) Write(out io.Writer, shards int, age *float64) {
+	// Who reads slowly must not hold what each request needs at its end.
+	_, _ = io.WriteString(out, m.text(shards, age)) // ignore a client that has disconnected
+}
+
+func (m *Metrics) text(shards int, age *float64) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := &strings.Builder{}
@@ -167,5 +172,5 @@ func (m *Metrics) Write(out io.Writer, shards int, age *float64) {
 	for _, why := range slices.Sorted(maps.Keys(m.refuses)) {
 		line("stateful_requests_refused_total", fmt.Sprintf("%s,reason=%q", kind, why), m.refuses[why])
 	}
-	_, _ = io.WriteString(out, b.String()) // ignore a client that has disconnected
+	return b.String()
 }
