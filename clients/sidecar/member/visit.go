@@ -88,11 +88,11 @@ func (m *Member) admitted(v *Visit, r placement.Reply) (*Visit, placement.Reply,
 	if v.local.ready != nil {
 		select {
 		case <-v.local.ready:
+			if err := v.local.problem; v.ctx.Err() == nil && err != nil {
+				v.End()
+				return nil, placement.Reply{}, fmt.Errorf("the application did not acquire shard %d: %w", v.shard, err)
+			}
 		case <-v.ctx.Done():
-		}
-		if err := v.local.problem; v.ctx.Err() == nil && err != nil {
-			v.End()
-			return nil, placement.Reply{}, fmt.Errorf("the application did not acquire shard %d: %w", v.shard, err)
 		}
 	}
 	if v.ctx.Err() != nil {
