@@ -122,13 +122,20 @@ func (t *tracker) Read(b []byte) (int, error) {
 func (*tracker) Close() error { return nil }
 
 // once keeps a transport from sending a request again after it may have been handled. The transport does that with
-// requests that have no body, if their method or a header says that it does no harm.
+// requests that have no body: over HTTP/1.1 if their method or a header, be it empty, says that it does no harm, and over
+// HTTP/2 if the stream was reset with a certain code.
 func once(r *http.Request) *http.Request {
 	r.GetBody = nil
-	switch {
-	case r.Body != nil && r.Body != http.NoBody:
-	case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions,
-		r.Header.Get("Idempotency-Key") != "", r.Header.Get("X-Idempotency-Key") != "":
+	replays := r.ProtoMajor == 2
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		replays = true
+	}
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		_, there := r.Header[name]
+		replays = replays || there
+	}
+	if replays && (r.Body == nil || r.Body == http.NoBody) {
 		r.Body = io.NopCloser(nothing{})
 	}
 	return r

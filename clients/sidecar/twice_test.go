@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// the first one.
+func resets(t *testing.T, at string, handled *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", at) //nolint:noctx // a test's
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				in := bufio.NewReader(conn)
+				for n := 0; ; n++ {
+					r, err := http.ReadRequest(in)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, r.Body)
+					if strings.HasPrefix(r.URL.Path, "/.stateful") {
+						_, _ = io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+						return
+					}
+					if r.URL.Path != "/warm" {
+						handled.Add(1)
+						return
+					}
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				}
+			}()
+		}
+	}()
+}
+
+// A request that the container may have handled is not sent again, whatever its method and headers are.
+func TestNothingIsSentTwice(t *testing.T) {
+	f := newFleet(t)
+	host := newHost()
+	var handled atomic.Int64
+	resets(t, host+":8080", &handled)
+	a := f.startAt("stable.0", host)
+	for _, c := range [][]string{
+		{http.MethodGet}, {http.MethodHead}, {http.MethodOptions}, {http.MethodTrace}, {http.MethodDelete}, {http.MethodPost},
+		{http.MethodPost, "Idempotency-Key", "x"}, {http.MethodPost, "Idempotency-Key", ""}, {http.MethodPut, "X-Idempotency-Key", ""},
+	} {
+		f.do(a, http.MethodGet, "/warm", "one", "")
+		handled.Store(0)
+		resp, _ := f.do(a, c[0], "/", "one", "", c[1:]...)
+		if n := handled.Load(); n != 1 || resp.StatusCode != http.StatusBadGateway {
+			t.Errorf("%q: the container handled it %d times; the answer is %d", c, n, resp.StatusCode)
+		}
+	}
+}
+
+// writes frames itself.
+func resetsStreams(t *testing.T, at string, handled *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", at) //nolint:noctx // a test's
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	frame := func(kind, flags byte, stream uint32, payload ...byte) []byte {
+		head := []byte{0, 0, byte(len(payload)), kind, flags}
+		return append(binary.BigEndian.AppendUint32(head, stream), payload...)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				in := bufio.NewReader(conn)
+				_, _ = in.Discard(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+				_, _ = conn.Write(append(frame(4, 0, 0), frame(4, 1, 0)...)) // SETTINGS, and one that acknowledges
+				for {
+					head := make([]byte, 9)
+					if _, err := io.ReadFull(in, head); err != nil {
+						return
+					}
+					_, _ = in.Discard(int(head[0])<<16 | int(head[1])<<8 | int(head[2]))
+					if head[3] != 1 { // HEADERS
+						continue
+					}
+					handled.Add(1)
+					_, _ = conn.Write(frame(3, 0, binary.BigEndian.Uint32(head[5:]), 0, 0, 0, 1)) // RST_STREAM, PROTOCOL_ERROR
+				}
+			}()
+		}
+	}()
+}
+
+// The same holds for a container of HTTP/2 that resets the stream of a request.
+func TestNoStreamIsSentTwice(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Hooks = false }
+	host := newHost()
+	var handled atomic.Int64
+	resetsStreams(t, host+":8080", &handled)
+	a := f.startAt("stable.0", host)
+	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPost} {
+		handled.Store(0)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		req, _ := http.NewRequestWithContext(ctx, method, a.entry+"/", nil)
+		req.Header.Set("X-Key", "one")
+		resp, err := h2c().RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if n := handled.Load(); n != 1 || err != nil || resp.StatusCode != http.StatusBadGateway {
+			t.Errorf("%s: the container handled it %d times; %v", method, n, err)
+		}
+	}
+}
