@@ -152,9 +152,7 @@ type requestKey struct{}
 // Entry serves the requests of queue-proxy.
 func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 	strip(r.Header)
-	// The application may take another spelling of the path for the same.
-	if plain := strings.ToLower(path.Clean("/" + r.URL.Path)); r.Method == http.MethodConnect ||
-		strings.HasPrefix(plain+"/", reserved) {
+	if r.Method == http.MethodConnect || r.URL.Opaque != "" || isReserved(r.URL.Path) {
 		http.Error(w, "this method or path is not for clients", http.StatusNotFound)
 		return
 	}
@@ -174,6 +172,16 @@ func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 		s.from = p.o.Member.Revision("")
 	}
 	p.serve(w, r, s)
+}
+
+// isReserved reports whether an application may take a path for a reserved one. It may decode it, ignore case, merge
+// slashes, take \ for /, and leave out what follows a semicolon in a segment, as servlets do.
+func isReserved(name string) bool {
+	segments := strings.Split(strings.ReplaceAll(strings.ToLower(name), "\\", "/"), "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	return strings.HasPrefix(path.Clean("/"+strings.Join(segments, "/"))+"/", reserved)
 }
 
 // Peer serves what other members send: messages, and forwarded requests.
