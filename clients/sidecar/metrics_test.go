@@ -23,7 +23,9 @@ func TestMetricsThatNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	go func() { _, _ = io.WriteString(conn, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", 20_000)) }()
+	go func() {
+		_, _ = io.WriteString(conn, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", 20_000))
+	}()
 	time.Sleep(2 * time.Second) // until nothing more fits into the buffers
 	done := make(chan struct{})
 	go func() {

@@ -107,7 +107,7 @@ func New(o Options) *Proxy {
 	buffers := &sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: p, FlushInterval: -1, BufferPool: pool{buffers}, ErrorHandler: p.problem,
-		ModifyResponse: func(r *http.Response) error { strip(r.Header); return nil },
+		ModifyResponse: func(r *http.Response) error { strip(r.Header); strip(r.Trailer); return nil },
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	return p
@@ -241,7 +241,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
 		}
 	}()
 	p.proxy.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), requestKey{}, s)))
-	complete = true // otherwise, it panicked
+	complete = true   // otherwise, it panicked
+	strip(w.Header()) // trailers that were not announced; the server sends them after this
 }
 
 // rewrite passes everything on as it came.
@@ -435,10 +436,10 @@ func (p *Proxy) problem(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// strip removes headers that only the sidecar may set.
+// strip removes headers and trailers that only the sidecar may set.
 func strip(h http.Header) {
 	for name := range h {
-		if key.Reserved(name) {
+		if key.Reserved(strings.TrimPrefix(name, http.TrailerPrefix)) {
 			delete(h, name)
 		}
 	}

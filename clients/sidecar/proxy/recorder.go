@@ -17,6 +17,8 @@ func (w *recorder) WriteHeader(status int) {
 	}
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.status = status
+	} else {
+		strip(w.Header()) // early hints of the application
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
