@@ -78,8 +78,8 @@ func (m *Member) ServerTLS() *tls.Config {
 
 const (
 	dialWithin = 2 * time.Second
-	// mostHeader limits the headers of an answer, as the servers here limit those of a request.
-	mostHeader = 64 << 10
+	// mostHeader limits the headers of an answer: those of the container, which may have 1 MiB, and some of a member.
+	mostHeader = 1<<20 + 16<<10
 )
 
 // Transport reaches other members by their addresses. Each must have the key that it registered.

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/clients/placement"
+)
+
+// What is answered does not depend on where a request enters.
+func TestLargeHeaders(t *testing.T) {
+	f := newFleet(t)
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.stateful") {
+			http.NotFound(w, r)
+			return
+		}
+		if r.URL.Path == "/answer" {
+			w.Header().Set("X-Large", strings.Repeat("x", 200<<10))
+		}
+	})
+	a, b := f.start("stable", app), f.start("canary", app)
+	f.together(2)
+	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	for _, shard := range []int{2, 3} {
+		if resp, body := f.do(a, http.MethodGet, "/answer", keyOf(shard), ""); resp.StatusCode != http.StatusOK {
+			t.Errorf("an answer with 200 KiB of headers, shard %d: %d %s", shard, resp.StatusCode, body)
+		}
+	}
+	var long [2]string // keys of two shards, one here and one there
+	for n := 0; long[0] == "" || long[1] == ""; n++ {
+		k := fmt.Sprintf("%s%d", strings.Repeat("k", 1000), n)
+		long[placement.ShardOf(k, 100)%2] = k
+	}
+	for size := 60 << 10; size < 72<<10; size += 256 {
+		var got [2]int
+		for i := range got {
+			resp, _ := f.do(a, http.MethodGet, "/", long[i], "", "X-Large", strings.Repeat("x", size))
+			got[i] = resp.StatusCode
+		}
+		if got[0] != got[1] {
+			t.Errorf("a request with %d bytes of headers: %v", size, got)
+			break
+		}
+	}
+}
