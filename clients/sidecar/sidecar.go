@@ -65,9 +65,9 @@ func New(c Config, log *slog.Logger) (*Sidecar, error) {
 
 // Run serves until the context ends, and then leaves. The error says what must not go on.
 func (s *Sidecar) Run(ctx context.Context) error {
-	entry := server(http.HandlerFunc(s.proxy.Entry), s.log)
+	entry := server(duplex(s.proxy.Entry), s.log)
 	entry.Protocols.SetUnencryptedHTTP2(true)
-	peers := server(http.HandlerFunc(s.proxy.Peer), s.log)
+	peers := server(duplex(s.proxy.Peer), s.log)
 	peers.TLSConfig = s.member.ServerTLS()
 	peers.Protocols.SetHTTP2(true)
 	management := server(s.Management(), s.log)
@@ -151,6 +151,16 @@ func (s *Sidecar) Leave(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return nil
+}
+
+// duplex lets the container answer over HTTP/1.1 while it still reads. Otherwise, the server reads the rest of a request
+// itself before it sends the answer. The clients are queue-proxy and other members, which can do this; whether the
+// client of queue-proxy gets it is up to an annotation of Knative.
+func duplex(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always has it
+		h(w, r)
+	})
 }
 
 func server(h http.Handler, log *slog.Logger) *http.Server {
