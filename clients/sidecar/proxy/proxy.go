@@ -143,6 +143,10 @@ type request struct {
 	expects bool
 	begun   time.Time
 	visit   *member.Visit
+	// writer and whole are of the request that came in, and cutter ends it in time.
+	writer  http.ResponseWriter
+	whole   context.Context //nolint:containedctx // it is a part of the request
+	cutter  *cutter
 	release func()
 	handled bool
 }
@@ -228,8 +232,12 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
 	}
 	strip(r.Trailer)
 	seen := &recorder{ResponseWriter: w}
+	s.writer, s.whole = seen, r.Context()
 	complete := false
 	defer func() {
+		if s.cutter != nil {
+			s.cutter.end()
+		}
 		if s.release != nil {
 			s.release()
 		}
@@ -375,6 +383,7 @@ func (p *Proxy) handle(r *http.Request, s *request) (*http.Response, error) {
 	}
 	if s.visit != nil {
 		ctx = s.visit.Context()
+		s.cutter = watch(ctx, s.whole, s.writer)
 		out = r.WithContext(ctx)
 		out.Header.Set(ShardHeader, strconv.Itoa(s.shard))
 		out.Header.Set(KeyHeader, url.PathEscape(s.key))
