@@ -160,7 +160,11 @@ func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this method or path is not for clients", http.StatusNotFound)
 		return
 	}
-	found, err := p.o.Key(r)
+	if !p.enter(w) {
+		return
+	}
+	defer p.leave()
+	found, err := p.o.Key(r) // it may read a part of the body
 	if err != nil {
 		p.o.Metrics.refused("key")
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -211,22 +215,32 @@ func (p *Proxy) Peer(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Expect")
 	}
 	strip(r.Header)
+	if !p.enter(w) {
+		return
+	}
+	defer p.leave()
 	p.serve(w, r, &request{
 		key: string(raw), shard: p.o.ShardOf(string(raw), p.o.Shards), version: version, from: from.Revision,
 		forwarded: true, expects: expects, begun: time.Now(),
 	})
 }
 
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
+// enter counts a request, or refuses one too many.
+func (p *Proxy) enter(w http.ResponseWriter) bool {
 	select {
 	case p.open <- struct{}{}:
-		defer func() { <-p.open }()
+		return true
 	default:
 		p.o.Metrics.refused("open")
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many requests are open in this pod", http.StatusServiceUnavailable)
-		return
+		return false
 	}
+}
+
+func (p *Proxy) leave() { <-p.open }
+
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
 	if !s.forwarded {
 		s.expects = r.Header.Get("Expect") != ""
 	}
