@@ -51,11 +51,15 @@ func (m *Member) Admit(ctx context.Context, shard int, version int64) (*Visit, p
 		reply placement.Reply
 	}
 	got := make(chan result, 1)
+	visiting := ctx // nil: nobody waits any more. It is read and written in the serial order
 	m.Serial(func() {
 		m.group.Enter(m.ID(shard), version, func(r placement.Reply) {
+			if visiting == nil {
+				return
+			}
 			out := result{reply: r}
 			if r.Granted {
-				out.visit = m.begin(ctx, shard, r)
+				out.visit = m.begin(visiting, shard, r)
 			}
 			got <- out
 		})
@@ -69,11 +73,15 @@ func (m *Member) Admit(ctx context.Context, shard int, version int64) (*Visit, p
 	case r := <-got:
 		return m.admitted(r.visit, r.reply)
 	case <-ctx.Done():
-		go func() { // a claim always ends
-			if r := <-got; r.visit != nil {
+		// The claim goes on, and keeps next to nothing of this request.
+		m.Serial(func() { visiting = nil })
+		select {
+		case r := <-got:
+			if r.visit != nil {
 				r.visit.End()
 			}
-		}()
+		default:
+		}
 		return nil, placement.Reply{}, context.Cause(ctx) //nolint:wrapcheck // the caller's
 	}
 }
