@@ -28,6 +28,8 @@ const (
 	mostHeader   = 64 << 10
 	mostPeers    = 4096
 	probeWithin  = time.Second
+	// askAgain is how often the container is asked whether it accepts connections.
+	askAgain = 50 * time.Millisecond
 )
 
 // Sidecar is a member with its servers.
@@ -111,6 +113,14 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	})
 	serve(func() error { return management.Serve(atManagement) })
 	go func() {
+		// Whoever registers gets shards, and their requests at once.
+		for s.reach(running) != nil {
+			select {
+			case <-running.Done():
+				return
+			case <-time.After(askAgain):
+			}
+		}
 		if err := s.member.Run(running); err != nil {
 			cancel(err)
 		}
@@ -193,20 +203,29 @@ func (s *Sidecar) Management() http.Handler {
 	return mux
 }
 
+// reach returns nil after the application has once accepted a connection.
+func (s *Sidecar) reach(ctx context.Context) error {
+	if s.answered.Load() {
+		return nil
+	}
+	at := net.JoinHostPort(s.config.applicationHost(), strconv.Itoa(s.config.ApplicationPort))
+	conn, err := (&net.Dialer{Timeout: probeWithin}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return fmt.Errorf("connecting to the container: %w", err)
+	}
+	_ = conn.Close() // it has served its purpose
+	s.answered.Store(true)
+	return nil
+}
+
 // ready says whether requests may enter here: this member is listed, and the application accepts connections.
 func (s *Sidecar) ready(w http.ResponseWriter, r *http.Request) {
 	err := s.member.Refuses()
 	if err == nil && !s.member.Joined() {
 		err = errors.New("the controller does not list this member")
 	}
-	if err == nil && !s.answered.Load() {
-		dialer := net.Dialer{Timeout: probeWithin}
-		var conn net.Conn
-		at := net.JoinHostPort(s.config.applicationHost(), strconv.Itoa(s.config.ApplicationPort))
-		if conn, err = dialer.DialContext(r.Context(), "tcp", at); err == nil {
-			_ = conn.Close() // it has served its purpose
-			s.answered.Store(true)
-		}
+	if err == nil {
+		err = s.reach(r.Context())
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
