@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +136,10 @@ var variables = []variable{
 	{"DRAIN_URL", drainURL, text(func(c *Config) *string { return &c.DrainURL })},
 }
 
+// serviceLink is a variable with which kubelet describes a Service whose name begins with stateful, if the template of
+// the pod asks for that. One whose value is an address, such as STATEFUL_PORT, is told from a setting by the value.
+var serviceLink = regexp.MustCompile(`^(.+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)$`)
+
 // required must be set.
 var required = []string{"KEY", "APPLICATION_PORT", "POD_IP"}
 
@@ -149,7 +154,7 @@ func FromEnvironment(environment []string) (Config, error) {
 		name, value, _ := strings.Cut(one, "=")
 		all[name] = value
 		short, ours := strings.CutPrefix(name, variablePrefix)
-		if !ours {
+		if !ours || serviceLink.MatchString(short) || strings.HasSuffix(short, "PORT") && strings.Contains(value, "://") {
 			continue
 		}
 		given[short] = value

@@ -51,3 +51,23 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("strict with a short lease: %v", err)
 	}
 }
+
+// Kubelet describes the Services of the namespace in the environment, if a template asks for it.
+func TestLinksOfServices(t *testing.T) {
+	t.Parallel()
+	given := []string{
+		"STATEFUL_KEY=header:X-Key", "STATEFUL_APPLICATION_PORT=8080", "STATEFUL_POD_IP=10.0.0.1", "STATEFUL_NAMESPACE=shop",
+		"STATEFUL_SERVICE=cart", "STATEFUL_TOKEN_FILE=config.go",
+	}
+	for _, service := range []string{"STATEFUL", "STATEFUL_PEER", "STATEFUL_CART_V2"} {
+		given = append(given, service+"_SERVICE_HOST=10.96.0.1", service+"_SERVICE_PORT=80", service+"_SERVICE_PORT_HTTP=80",
+			service+"_PORT=tcp://10.96.0.1:80", service+"_PORT_80_TCP=tcp://10.96.0.1:80", service+"_PORT_80_TCP_PROTO=tcp",
+			service+"_PORT_80_TCP_PORT=80", service+"_PORT_80_TCP_ADDR=10.96.0.1")
+	}
+	if c, err := FromEnvironment(given); err != nil || c.Port != 8480 || c.PeerPort != 8482 {
+		t.Errorf("%d %d %v", c.Port, c.PeerPort, err)
+	}
+	if _, err := FromEnvironment(append(given, "STATEFUL_SERVICE_PORTS=1")); err == nil {
+		t.Error("what looks like a setting is not refused")
+	}
+}
