@@ -82,6 +82,8 @@ type Member struct {
 	mu sync.Mutex
 	// holders are the members that were last known to hold each shard.
 	holders map[int]string
+	// conns are the connections to other members.
+	conns map[*peerConn]struct{}
 }
 
 // view is the list of members by one plan.
@@ -95,6 +97,7 @@ type view struct {
 func New(o Options) (*Member, error) {
 	m := &Member{
 		options: o, began: time.Now(), shards: map[int]*local{}, failed: make(chan struct{}), holders: map[int]string{},
+		conns: map[*peerConn]struct{}{},
 	}
 	m.view.Store(&view{})
 	var err error
@@ -159,6 +162,7 @@ func (m *Member) learn(k placement.Known, members *placement.Members) {
 	}
 	expelled := members.Update(all, time.Now())
 	m.view.Store(v)
+	m.hangUp()
 	switch {
 	case expelled:
 		m.options.Log.Error("this member is not in the controller's list any more; it handles nothing from now on")

@@ -110,6 +110,7 @@ func (m *Member) dial(ctx context.Context, peer placement.Peer, next string) (ne
 	if err != nil {
 		return nil, fmt.Errorf("connecting to member %s: %w", peer.Address, err)
 	}
+	raw = m.hold(raw, peer.Pin)
 	conn := tls.Client(raw, &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{m.key.certificate}, NextProtos: []string{next},
 		// There is no authority: the key itself is what the member registered.
@@ -126,6 +127,47 @@ func (m *Member) dial(ctx context.Context, peer placement.Peer, next string) (ne
 		return nil, fmt.Errorf("connecting to member %s: %w", peer.Address, err)
 	}
 	return conn, nil
+}
+
+// peerConn is a connection to a member.
+type peerConn struct {
+	net.Conn
+	member *Member
+	pin    string
+}
+
+// Close implements net.Conn.
+func (c *peerConn) Close() error {
+	c.member.mu.Lock()
+	delete(c.member.conns, c)
+	c.member.mu.Unlock()
+	return c.Conn.Close() //nolint:wrapcheck // the contract of net.Conn
+}
+
+func (m *Member) hold(raw net.Conn, pin string) net.Conn {
+	c := &peerConn{raw, m, pin}
+	m.mu.Lock()
+	m.conns[c] = struct{}{}
+	m.mu.Unlock()
+	m.hangUp() // the list may have changed since it was looked up
+	return c
+}
+
+// hangUp closes the connections to processes that are not in the list any more. If the node has gone with the pod,
+// nothing else says that no answer will come.
+func (m *Member) hangUp() {
+	listed := m.view.Load().byPin
+	m.mu.Lock()
+	var over []*peerConn
+	for c := range m.conns {
+		if _, there := listed[c.pin]; !there {
+			over = append(over, c)
+		}
+	}
+	m.mu.Unlock()
+	for _, c := range over {
+		_ = c.Close() // its requests fail, as they must
+	}
 }
 
 const (
