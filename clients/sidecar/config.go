@@ -138,7 +138,8 @@ var variables = []variable{
 
 // serviceLink is a variable with which kubelet describes a Service whose name begins with stateful, if the template of
 // the pod asks for that. One whose value is an address, such as STATEFUL_PORT, is told from a setting by the value.
-var serviceLink = regexp.MustCompile(`^(.+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)$`)
+var serviceLink = regexp.MustCompile(
+	`^(.+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)$`)
 
 // required must be set.
 var required = []string{"KEY", "APPLICATION_PORT", "POD_IP"}

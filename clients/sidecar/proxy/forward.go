@@ -122,8 +122,8 @@ func (t *tracker) Read(b []byte) (int, error) {
 func (*tracker) Close() error { return nil }
 
 // once keeps a transport from sending a request again after it may have been handled. The transport does that with
-// requests that have no body: over HTTP/1.1 if their method or a header, be it empty, says that it does no harm, and over
-// HTTP/2 if the stream was reset with a certain code.
+// requests that have no body: over HTTP/1.1 if their method or a header, be it empty, says that it does no harm, and
+// over HTTP/2 if the stream was reset with a certain code.
 func once(r *http.Request) *http.Request {
 	r.GetBody = nil
 	replays := r.ProtoMajor == 2
