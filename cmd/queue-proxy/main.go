@@ -11,9 +11,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 
+	"knative.dev/serving/pkg/activator"
 	"knative.dev/serving/pkg/queue/sharedmain"
 
 	"github.com/knative-cdevents/knative-cdevents/clients/sidecar"
@@ -40,6 +43,20 @@ func main() {
 	}
 }
 
+// asQueueProxy does to a request what the reverse proxy of queue-proxy does, whose place the sidecar takes: the container
+// does not see what the activator says to queue-proxy, and X-Forwarded-For has who sent the request.
+func asQueueProxy(entry http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range activator.RevisionHeaders {
+			r.Header.Del(name)
+		}
+		if sender, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+			r.Header.Set("X-Forwarded-For", strings.Join(append(r.Header.Values("X-Forwarded-For"), sender), ", "))
+		}
+		entry.ServeHTTP(w, r)
+	})
+}
+
 // join makes this pod a member, and lets it find out who handles each request.
 func join(d *sharedmain.Defaults, log *slog.Logger) (*sidecar.Sidecar, error) {
 	var environment []string
@@ -60,7 +77,7 @@ func join(d *sharedmain.Defaults, log *slog.Logger) (*sidecar.Sidecar, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the sidecar: %w", err)
 	}
-	d.ProxyHandler = s.Entry()
+	d.ProxyHandler = asQueueProxy(s.Entry())
 	// It ends with the process: queue-proxy drains while others still rely on this member.
 	ctx := context.WithoutCancel(d.Ctx)
 	go func() {

@@ -133,7 +133,8 @@ func inject(pod *corev1.Pod, s Settings) error {
 	if err := drainBySidecar(pod, user.Name); err != nil {
 		return err
 	}
-	// After the init containers of the template: the pod becomes a member when they have ended.
+	// After the init containers of the template, which run before the container does. The pod becomes a member when the
+	// container accepts connections.
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, container(declared, s, queue, port))
 	pod.Spec.Volumes = append(pod.Spec.Volumes, tokens(s))
 	setVariable(queue, portVariable, strconv.Itoa(v1alpha1.SidecarPort))

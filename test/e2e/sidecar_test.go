@@ -438,6 +438,7 @@ func (s *scene) injectorAway() {
 	ctx := s.Context()
 	app := s.plain()
 	locks, clients := s.withCanary(app)
+	s.must(suite.Carts.Split(ctx, app, 0)) // with a tag, the canary stays
 	s.must(suite.Injector.Scale(ctx, 0))
 	back := sync.OnceFunc(func() { s.must(suite.Injector.Scale(context.WithoutCancel(ctx), 2)) })
 	defer back()

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -94,6 +95,19 @@ func queryOf(raw, name string) string {
 	return ""
 }
 
+// dots are spellings of a dot in a path.
+var dots = strings.NewReplacer("%2e", ".", "%2E", ".")
+
+// clean removes empty segments and those that are . or .. from a path: many applications do so, and a key that only they
+// see would have two owners.
+func clean(escaped string) string {
+	out := path.Clean("/" + dots.Replace(escaped))
+	if strings.HasSuffix(escaped, "/") && out != "/" {
+		out += "/"
+	}
+	return out
+}
+
 // pathRule is the number of a segment, from 1, or a pattern in which {key} is a segment and * is any other one. A path
 // that is longer than a pattern matches it.
 func pathRule(rule string) (func(*http.Request) (string, error), error) {
@@ -120,7 +134,7 @@ func pathRule(rule string) (func(*http.Request) (string, error), error) {
 		}
 	}
 	return func(r *http.Request) (string, error) {
-		segments := strings.SplitN(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/", 102)
+		segments := strings.SplitN(clean(r.URL.EscapedPath())[1:], "/", 102)
 		if len(segments) <= at || len(segments) < len(pattern) {
 			return "", nil
 		}
