@@ -144,7 +144,7 @@ type request struct {
 	begun   time.Time
 	visit   *member.Visit
 	// writer and whole are of the request that came in, and cutter ends it in time.
-	writer  http.ResponseWriter
+	writer  *recorder
 	whole   context.Context //nolint:containedctx // it is a part of the request
 	cutter  *cutter
 	release func()
@@ -413,6 +413,11 @@ func (p *Proxy) handle(r *http.Request, s *request) (*http.Response, error) {
 		}
 	} else {
 		s.release = func() { p.o.Metrics.handling.Add(-1) }
+	}
+	if s.forwarded && !s.expects && r.Body != nil && r.Body != http.NoBody {
+		// Otherwise, a container that answers before it reads gets no body: the member that waits for 100 takes the
+		// answer for a refusal.
+		s.writer.ResponseWriter.WriteHeader(http.StatusContinue)
 	}
 	p.o.Metrics.handling.Add(1)
 	p.o.Metrics.started.Add(1)
