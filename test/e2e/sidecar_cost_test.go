@@ -5,8 +5,8 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
@@ -146,47 +148,60 @@ func (w *way) send(s *scene, n int) {
 
 // containerStats is what the kubelet knows of a container.
 type containerStats struct {
-	Name string
-	CPU  struct {
-		Time                 metav1.Time
-		UsageCoreNanoSeconds int64
-	}
-	Memory struct{ WorkingSetBytes int64 }
+	name   string
+	spent  time.Duration
+	memory int64
 }
 
 // stats asks the kubelet for the containers of pods, until it has looked at each of them since.
 func (s *scene) stats(of []corev1.Pod, since time.Time) (out []containerStats) {
 	s.Helper()
 	s.must(kit.Wait(s.Context(), time.Minute, "new figures of the kubelet", func(ctx context.Context) error {
-		body, err := suite.Kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", of[0].Spec.NodeName, "proxy/stats/summary").DoRaw(ctx)
+		body, err := suite.Kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", of[0].Spec.NodeName, "proxy/metrics/resource").DoRaw(ctx)
 		if err != nil {
 			return err
 		}
-		var said struct {
-			Pods []struct {
-				PodRef     struct{ UID string }
-				Containers []containerStats
-			}
-		}
-		if err := json.Unmarshal(body, &said); err != nil {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+		if err != nil {
 			return fmt.Errorf("reading what the kubelet says: %w", err)
 		}
-		out = nil
-		for _, p := range said.Pods {
-			if !slices.ContainsFunc(of, func(one corev1.Pod) bool { return string(one.UID) == p.PodRef.UID }) {
-				continue
-			}
-			for _, c := range p.Containers {
-				if !c.CPU.Time.After(since) {
-					return kit.NotYet("those of %s are from %s", c.Name, c.CPU.Time)
+		memory := map[string]int64{}
+		each := func(family string, do func(pod, container string, m *dto.Metric) error) error {
+			for _, m := range families[family].GetMetric() {
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
 				}
-				out = append(out, c)
+				if !slices.ContainsFunc(of, func(p corev1.Pod) bool { return p.Namespace == labels["namespace"] && p.Name == labels["pod"] }) {
+					continue
+				}
+				if err := do(labels["pod"], labels["container"], m); err != nil {
+					return err
+				}
 			}
+			return nil
 		}
-		if len(out) == 0 {
-			return kit.NotYet("it knows none of the pods")
+		err = each("container_memory_working_set_bytes", func(pod, container string, m *dto.Metric) error {
+			memory[pod+"/"+container] = int64(m.GetGauge().GetValue())
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
+		out = nil
+		err = each("container_cpu_usage_seconds_total", func(pod, container string, m *dto.Metric) error {
+			if at := time.UnixMilli(m.GetTimestampMs()); !at.After(since) {
+				return kit.NotYet("those of %s are from %s", container, at)
+			}
+			spent := time.Duration(m.GetCounter().GetValue() * float64(time.Second))
+			out = append(out, containerStats{name: container, spent: spent, memory: memory[pod+"/"+container]})
+			return nil
+		})
+		if err == nil && len(out) == 0 {
+			err = kit.NotYet("it knows none of the pods")
+		}
+		return err
 	}))
 	return out
 }
@@ -196,7 +211,7 @@ func (s *scene) processor(of []corev1.Pod) map[string]time.Duration {
 	s.Helper()
 	out := map[string]time.Duration{}
 	for _, c := range s.stats(of, time.Now()) {
-		out[c.Name] += time.Duration(c.CPU.UsageCoreNanoSeconds)
+		out[c.name] += c.spent
 	}
 	return out
 }
@@ -206,7 +221,7 @@ func (s *scene) memory(of []corev1.Pod) map[string]int64 {
 	s.Helper()
 	out := map[string]int64{}
 	for _, c := range s.stats(of, time.Time{}) {
-		out[c.Name] = max(out[c.Name], c.Memory.WorkingSetBytes>>20)
+		out[c.name] = max(out[c.name], c.memory>>20)
 	}
 	return out
 }
