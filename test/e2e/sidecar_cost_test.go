@@ -48,19 +48,8 @@ func TestSidecarCost(t *testing.T) {
 	withInjector(t)
 	s := emptyScene(t)
 	ctx := t.Context()
-	app := s.plain()
-	s.must(suite.Carts.Deploy(ctx, app))
-	clients, err := suite.Carts.Clients(ctx, app)
-	s.must(err)
-	s.must(clients.SendUntil(ctx, app.Stable()))
-	s.must(clients.Send(ctx, clients.Carts)) // so that all shards are held
-	pods, err := suite.Carts.Pods(ctx, app)
-	s.must(err)
-	owners, err := suite.Carts.ShardOwners(ctx, app)
-	s.must(err)
-
-	alone := emptyScene(t)
-	bare := alone.notOptedIn()
+	s.releasedServing()
+	bare := emptyScene(t).notOptedIn()
 	bare.Annotations = map[string]string{
 		"stateful.knative-cdevents.dev/runtime": "", "stateful.knative-cdevents.dev/key": "", "stateful.knative-cdevents.dev/placement": "",
 		"stateful.knative-cdevents.dev/entity-types": "", "stateful.knative-cdevents.dev/calls-per-request": "",
@@ -68,18 +57,17 @@ func TestSidecarCost(t *testing.T) {
 	s.must(suite.Carts.DeployAlone(ctx, bare))
 	without, err := suite.Carts.Pods(ctx, bare)
 	s.must(err)
-
-	ways := []*way{{name: "without", pod: &without[0]}, {name: "local", pod: &pods[0]}, {name: "forwarded", pod: &pods[0]}}
-	for i := range 400 {
-		key := fmt.Sprintf("cart-%d", i)
-		ways[0].keys = append(ways[0].keys, key)
-		if owners[fmt.Sprint(clients.Shard(key))].Pod == pods[0].Name {
-			ways[1].keys = append(ways[1].keys, key)
-		} else {
-			ways[2].keys = append(ways[2].keys, key)
+	ways := []*way{{name: "without", pod: &without[0], keys: []string{"cart-1", "cart-2", "cart-3"}}}
+	all := without
+	var pods []corev1.Pod
+	for _, form := range []string{"container", "queue-proxy"} {
+		app := emptyScene(t).plain()
+		if form == "queue-proxy" {
+			app.Annotations = map[string]string{"stateful.knative-cdevents.dev/proxy": form}
 		}
+		more, of := s.costly(app, form)
+		ways, all, pods = append(ways, more...), append(all, of...), append(pods, of...)
 	}
-	all := slices.Concat(pods, without)
 	for _, w := range ways {
 		w.spent = map[string]time.Duration{}
 		w.send(s, 200) // connections, and code that runs for the first time
@@ -111,10 +99,36 @@ func TestSidecarCost(t *testing.T) {
 		for _, d := range base.spent {
 			of += d
 		}
-		t.Logf("%-10s p50 %.2f, p99 %.2f, processor %.2f times that without a sidecar (%v)", w.name, ratio(w.quantile(.5), base.quantile(.5)),
+		t.Logf("%-22s p50 %.2f, p99 %.2f, processor %.2f times that without a sidecar (%v)", w.name, ratio(w.quantile(.5), base.quantile(.5)),
 			ratio(w.quantile(.99), base.quantile(.99)), ratio(sum, of), w.spent)
 	}
 	t.Logf("memory (working set): %v", s.memory(pods))
+}
+
+// costly deploys the application in one form of the sidecar, and returns the ways of requests that are handled where they
+// enter, and of those that are forwarded.
+func (s *scene) costly(app *kit.Cart, form string) ([]*way, []corev1.Pod) {
+	s.Helper()
+	ctx := s.Context()
+	s.must(suite.Carts.Deploy(ctx, app))
+	clients, err := suite.Carts.Clients(ctx, app)
+	s.must(err)
+	s.must(clients.SendUntil(ctx, app.Stable()))
+	s.must(clients.Send(ctx, clients.Carts)) // so that all shards are held
+	pods, err := suite.Carts.Pods(ctx, app)
+	s.must(err)
+	owners, err := suite.Carts.ShardOwners(ctx, app)
+	s.must(err)
+	local, forwarded := &way{name: form + " local", pod: &pods[0]}, &way{name: form + " forwarded", pod: &pods[0]}
+	for i := range 400 {
+		key := fmt.Sprintf("cart-%d", i)
+		if owners[fmt.Sprint(clients.Shard(key))].Pod == pods[0].Name {
+			local.keys = append(local.keys, key)
+		} else {
+			forwarded.keys = append(forwarded.keys, key)
+		}
+	}
+	return []*way{local, forwarded}, pods
 }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
