@@ -45,8 +45,8 @@ const (
 	// AnnotationPlacement asks for a plan of which member owns each shard: a PlacementMode.
 	AnnotationPlacement = StatefulPrefix + "placement"
 
-	// AnnotationProxy names the sidecar in ConfigMap config-sidecars that the injector puts into the pods. The runtime says
-	// how the members that it makes are observed. For RuntimeSidecar, it may be ProxyQueueProxy.
+	// AnnotationProxy names the sidecar in ConfigMap config-sidecars that the injector puts into the pods. The runtime
+	// says how the members that it makes are observed. For RuntimeSidecar, it may be ProxyQueueProxy.
 	AnnotationProxy = StatefulPrefix + "proxy"
 
 	// AnnotationKey says where the key of a request is, for RuntimeSidecar. clients/sidecar/key.Parse reads it.

@@ -25,7 +25,7 @@ func fullDuplex(t *testing.T, entry *pod, key string) {
 	_, _ = fmt.Fprintf(conn, "POST /grpc HTTP/1.1\r\nHost: a\r\nX-Key: %s\r\nTransfer-Encoding: chunked\r\n\r\n", key)
 	_, _ = fmt.Fprintf(conn, "6\r\nline0\n\r\n")
 	_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
-	resp, err := http.ReadResponse(in, nil)
+	resp, err := http.ReadResponse(in, nil) //nolint:bodyclose // it ends with the connection
 	if err != nil {
 		t.Fatal(err)
 	}

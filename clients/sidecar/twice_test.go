@@ -61,8 +61,15 @@ func TestNothingIsSentTwice(t *testing.T) {
 	resets(t, host+":8080", &handled)
 	a := f.startAt("stable.0", host)
 	for _, c := range [][]string{
-		{http.MethodGet}, {http.MethodHead}, {http.MethodOptions}, {http.MethodTrace}, {http.MethodDelete}, {http.MethodPost},
-		{http.MethodPost, "Idempotency-Key", "x"}, {http.MethodPost, "Idempotency-Key", ""}, {http.MethodPut, "X-Idempotency-Key", ""},
+		{http.MethodGet},
+		{http.MethodHead},
+		{http.MethodOptions},
+		{http.MethodTrace},
+		{http.MethodDelete},
+		{http.MethodPost},
+		{http.MethodPost, "Idempotency-Key", "x"},
+		{http.MethodPost, "Idempotency-Key", ""},
+		{http.MethodPut, "X-Idempotency-Key", ""},
 	} {
 		f.do(a, http.MethodGet, "/warm", "one", "")
 		handled.Store(0)
@@ -82,7 +89,7 @@ func resetsStreams(t *testing.T, at string, handled *atomic.Int64) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	frame := func(kind, flags byte, stream uint32, payload ...byte) []byte {
-		head := []byte{0, 0, byte(len(payload)), kind, flags}
+		head := []byte{0, 0, byte(len(payload)), kind, flags} //nolint:gosec // a few bytes
 		return append(binary.BigEndian.AppendUint32(head, stream), payload...)
 	}
 	go func() {

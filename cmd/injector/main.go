@@ -62,15 +62,16 @@ func pods(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 		logging.FromContext(ctx).Fatalw("The injector cannot start", "error", err)
 	}
 	versions := newServingVersion(ctx)
+	present := func(ctx context.Context, pod *corev1.Pod) (now sidecar.Settings, err error) {
+		now = s
+		now.Proxies = *known.Load()
+		if pod.Annotations[v1alpha1.AnnotationProxy] == v1alpha1.ProxyQueueProxy {
+			now.ServingVersion, err = versions.get(ctx)
+		}
+		return now, err
+	}
 	callbacks := map[schema.GroupVersionKind]defaulting.Callback{
-		podKind: defaulting.NewCallback(injectInto(func(ctx context.Context, pod *corev1.Pod) (now sidecar.Settings, err error) {
-			now = s
-			now.Proxies = *known.Load()
-			if pod.Annotations[v1alpha1.AnnotationProxy] == v1alpha1.ProxyQueueProxy {
-				now.ServingVersion, err = versions.get(ctx)
-			}
-			return now, err
-		}), webhook.Create),
+		podKind: defaulting.NewCallback(injectInto(present), webhook.Create),
 	}
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{podKind: &admittedPod{}}
 	return defaulting.NewAdmissionController(ctx, podsWebhook, "/pods", kinds, withoutPatches, false, callbacks)
@@ -81,8 +82,8 @@ func withoutPatches(ctx context.Context) context.Context {
 	return logging.WithLogger(ctx, logging.FromContext(ctx).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 }
 
-// watchProxies follows ConfigMap config-sidecars. While what is in it cannot be read, the pods that need it are refused,
-// and the message says why.
+// watchProxies follows ConfigMap config-sidecars. While what is in it cannot be read, the pods that need it are
+// refused, and the message says why.
 func watchProxies(ctx context.Context, cmw configmap.Watcher) *atomic.Pointer[sidecar.Proxies] {
 	known := &atomic.Pointer[sidecar.Proxies]{}
 	known.Store(&sidecar.Proxies{})

@@ -43,8 +43,8 @@ func main() {
 	}
 }
 
-// asQueueProxy does to a request what the reverse proxy of queue-proxy does, whose place the sidecar takes: the container
-// does not see what the activator says to queue-proxy, and X-Forwarded-For has who sent the request.
+// asQueueProxy does to a request what the reverse proxy of queue-proxy does, whose place the sidecar takes: the
+// container does not see what the activator says to queue-proxy, and X-Forwarded-For has who sent the request.
 func asQueueProxy(entry http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range activator.RevisionHeaders {

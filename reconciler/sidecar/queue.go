@@ -16,8 +16,8 @@ import (
 // BuiltFor is the minor version of Knative Serving whose queue-proxy cmd/queue-proxy is: that of go.mod.
 const BuiltFor = "1.23"
 
-// injectIntoQueueProxy makes the sidecar a part of queue-proxy, instead of a container: one process less in the way of a
-// request, and one image that must be of the same minor version as Serving.
+// injectIntoQueueProxy makes the sidecar a part of queue-proxy, instead of a container: one process less in the way of
+// a request, and one image that must be of the same minor version as Serving.
 func injectIntoQueueProxy(
 	pod *corev1.Pod, d v1alpha1.Stateful, s Settings, queue, user *corev1.Container, port int32,
 ) error {

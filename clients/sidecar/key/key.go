@@ -98,8 +98,8 @@ func queryOf(raw, name string) string {
 // dots are spellings of a dot in a path.
 var dots = strings.NewReplacer("%2e", ".", "%2E", ".")
 
-// clean removes empty segments and those that are . or .. from a path: many applications do so, and a key that only they
-// see would have two owners.
+// clean removes empty segments and those that are . or .. from a path: many applications do so, and a key that only
+// they see would have two owners.
 func clean(escaped string) string {
 	out := path.Clean("/" + dots.Replace(escaped))
 	if strings.HasSuffix(escaped, "/") && out != "/" {

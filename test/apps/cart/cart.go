@@ -203,7 +203,7 @@ func (c *carts) lock(ctx context.Context, name string) (unlock func() error, err
 	_, err = fmt.Fprintf(tcp, "POST /hold?%s HTTP/1.1\r\nHost: locks\r\nContent-Length: 0\r\n\r\n", query)
 	var resp *http.Response
 	if err == nil {
-		resp, err = http.ReadResponse(bufio.NewReader(tcp), nil)
+		resp, err = http.ReadResponse(bufio.NewReader(tcp), nil) //nolint:bodyclose // it is the connection
 	}
 	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		err = fmt.Errorf("the answer is %s", resp.Status)
