@@ -156,7 +156,7 @@ type Stateful struct {
 	Placement PlacementMode
 	// Sidecar is nil for all runtimes but RuntimeSidecar.
 	Sidecar *Sidecar
-	// Proxy names a sidecar in ConfigMap config-sidecars, or is ProxyQueueProxy; empty if there is neither.
+	// Proxy names a sidecar in ConfigMap config-sidecars; empty if there is none.
 	Proxy string
 }
 
@@ -169,6 +169,8 @@ type Sidecar struct {
 	// Patience is how long a request waits for a shard that moves.
 	Patience      time.Duration
 	Strict, Hooks bool
+	// InQueueProxy: it is a part of queue-proxy, and not a container of its own.
+	InQueueProxy bool
 }
 
 // defaults holds the defaults of each runtime's own configuration.
@@ -370,7 +372,7 @@ func (p *statefulParser) key(name, value string) {
 func (p *statefulParser) proxy(name, value string) {
 	switch {
 	case value == ProxyQueueProxy && p.out.Runtime == RuntimeSidecar:
-		p.out.Proxy = value
+		p.out.Sidecar.InQueueProxy = true
 	case p.out.Runtime == RuntimeSidecar:
 		p.wrong(name, "runtime %s has its own; remove the annotation, set it to %s, or name the runtime of that proxy", RuntimeSidecar,
 			ProxyQueueProxy)

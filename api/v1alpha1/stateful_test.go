@@ -30,7 +30,11 @@ func TestParseStateful(t *testing.T) {
 				AnnotationRuntime: "sidecar", AnnotationKey: " path:/carts/{key} ", AnnotationPatience: "2s", AnnotationStrict: "true", AnnotationHooks: "false",
 				AnnotationEntityTypes: "Cart", AnnotationShards: "32", AnnotationCallsPerRequest: "1", AnnotationPlacement: "enforce",
 			},
-			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Cart"}, 32, true, PlacementEnforce, &Sidecar{"path:/carts/{key}", 2 * time.Second, true, false}, ""},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Cart"}, 32, true, PlacementEnforce, &Sidecar{"path:/carts/{key}", 2 * time.Second, true, false, false}, ""},
+		},
+		"sidecar in queue-proxy": {
+			map[string]string{AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User", AnnotationProxy: "queue-proxy"},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{"header:X-User", 10 * time.Second, false, true, true}, ""},
 		},
 		"all annotations": {
 			map[string]string{

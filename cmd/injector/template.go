@@ -64,7 +64,7 @@ func (t *templated) Validate(ctx context.Context) *apis.FieldError {
 	if err != nil {
 		errs = errs.Also(wrong(err.Error(), annotations))
 	}
-	if known, ok := ctx.Value(proxiesKey{}).(*sidecar.Proxies); ok && declared.Proxy != "" && declared.Sidecar == nil {
+	if known, ok := ctx.Value(proxiesKey{}).(*sidecar.Proxies); ok && declared.Proxy != "" {
 		if _, err := known.Named(declared.Proxy); err != nil {
 			errs = errs.Also(wrong(err.Error(), annotations))
 		}

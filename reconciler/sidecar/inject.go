@@ -101,7 +101,7 @@ func inject(pod *corev1.Pod, s Settings) error {
 			"can have the sidecar", queueProxy, userPort)
 	}
 	port := portOf(user)
-	if declared.Proxy != "" && declared.Sidecar == nil {
+	if declared.Proxy != "" {
 		p, err := s.Proxies.Named(declared.Proxy)
 		if err != nil {
 			return err
@@ -111,19 +111,40 @@ func inject(pod *corev1.Pod, s Settings) error {
 	if err := v1alpha1.CheckApplicationPort(int(port)); err != nil {
 		return fmt.Errorf("container %s: %w", user.Name, err)
 	}
-	if declared.Proxy == v1alpha1.ProxyQueueProxy {
+	if declared.Sidecar.InQueueProxy {
 		return injectIntoQueueProxy(pod, declared, s, queue, user, port)
 	}
-	named := slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Container })
-	switch enters := variable(queue, portVariable); {
-	case enters == strconv.Itoa(v1alpha1.SidecarPort) && named:
+	entry, named := strconv.Itoa(v1alpha1.SidecarPort), has(pod.Spec.InitContainers, Container)
+	if named && variable(queue, portVariable) == entry {
 		return nil
-	case enters != strconv.Itoa(int(port)):
-		return fmt.Errorf("container %s sends requests to port %q, but container %s listens at %d; is there another sidecar? "+
-			"Only one can be injected", queueProxy, enters, user.Name, port)
-	case named:
+	}
+	if err := onlySidecar(queue, user); err != nil {
+		return err
+	}
+	if named {
 		return fmt.Errorf("the template has an init container named %s; give it another name", Container)
 	}
+	if err := attach(pod, s, queue, user); err != nil {
+		return err
+	}
+	// After the init containers of the template, which run before the container does. The pod becomes a member when the
+	// container accepts connections.
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, container(declared, s, queue, port))
+	setVariable(queue, portVariable, entry)
+	return nil
+}
+
+// onlySidecar returns an error if something else is between queue-proxy and the container already.
+func onlySidecar(queue, user *corev1.Container) error {
+	if enters, port := variable(queue, portVariable), portOf(user); enters != strconv.Itoa(int(port)) {
+		return fmt.Errorf("container %s sends requests to port %q, but container %s listens at %d; is there another sidecar? "+
+			"Only one can be injected", queueProxy, enters, user.Name, port)
+	}
+	return nil
+}
+
+// attach does what both forms of our sidecar need: its token, readiness and draining.
+func attach(pod *corev1.Pod, s Settings, queue, user *corev1.Container) error {
 	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
 		return fmt.Errorf("the template has a volume named %s; give it another name", volume)
 	}
@@ -133,12 +154,12 @@ func inject(pod *corev1.Pod, s Settings) error {
 	if err := drainBySidecar(pod, user.Name); err != nil {
 		return err
 	}
-	// After the init containers of the template, which run before the container does. The pod becomes a member when the
-	// container accepts connections.
-	pod.Spec.InitContainers = append(pod.Spec.InitContainers, container(declared, s, queue, port))
 	pod.Spec.Volumes = append(pod.Spec.Volumes, tokens(s))
-	setVariable(queue, portVariable, strconv.Itoa(v1alpha1.SidecarPort))
 	return nil
+}
+
+func has(all []corev1.Container, name string) bool {
+	return slices.ContainsFunc(all, func(c corev1.Container) bool { return c.Name == name })
 }
 
 // declaration returns what the pod declares.
@@ -147,7 +168,7 @@ func declaration(pod *corev1.Pod) (v1alpha1.Stateful, error) {
 	switch {
 	case err != nil:
 		return declared, err //nolint:wrapcheck // complete
-	case declared.Proxy != "" && declared.Sidecar == nil:
+	case declared.Proxy != "":
 		return declared, nil // what such a sidecar needs, nobody knows here
 	case declared.Sidecar == nil:
 		return declared, fmt.Errorf("annotation %s is %q; it must be %s", v1alpha1.AnnotationRuntime, declared.Runtime,

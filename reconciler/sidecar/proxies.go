@@ -142,20 +142,17 @@ func (p *Proxy) check(name string) error {
 
 // inject puts the sidecar between queue-proxy and a container that handles requests at a port.
 func (p *Proxy) inject(pod *corev1.Pod, queue, user *corev1.Container, port int32) error {
-	c := p.Container.DeepCopy()
-	named := func(all []corev1.Container) bool {
-		return slices.ContainsFunc(all, func(one corev1.Container) bool { return one.Name == c.Name })
-	}
-	enters, entry := variable(queue, portVariable), strconv.Itoa(int(p.UserPort))
-	switch {
-	case enters == entry && named(pod.Spec.InitContainers):
+	c, entry := p.Container.DeepCopy(), strconv.Itoa(int(p.UserPort))
+	if variable(queue, portVariable) == entry && has(pod.Spec.InitContainers, c.Name) {
 		return nil
-	case port == p.UserPort || p.Readiness != nil && port == p.Readiness.Port:
+	}
+	if port == p.UserPort || p.Readiness != nil && port == p.Readiness.Port {
 		return fmt.Errorf("the container's port is %d, which sidecar %s uses in this pod; use another port", port, c.Name)
-	case enters != strconv.Itoa(int(port)):
-		return fmt.Errorf("container %s sends requests to port %q, but container %s listens at %d; is there another sidecar? "+
-			"Only one can be injected", queueProxy, enters, user.Name, port)
-	case named(pod.Spec.InitContainers) || named(pod.Spec.Containers):
+	}
+	if err := onlySidecar(queue, user); err != nil {
+		return err
+	}
+	if has(pod.Spec.InitContainers, c.Name) || has(pod.Spec.Containers, c.Name) {
 		return fmt.Errorf("the template has a container named %s; give it another name", c.Name)
 	}
 	if p.Readiness != nil {

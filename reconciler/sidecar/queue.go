@@ -4,8 +4,6 @@ package sidecar
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,18 +31,10 @@ func injectIntoQueueProxy(
 		return fmt.Errorf("%s, which is built for Knative Serving %s, and the cluster has %q; remove the annotation to have the "+
 			"sidecar in a container of its own", asked, BuiltFor, s.ServingVersion)
 	}
-	if enters := variable(queue, portVariable); enters != strconv.Itoa(int(port)) {
-		return fmt.Errorf("container %s sends requests to port %q, but container %s listens at %d; is there another sidecar? "+
-			"Only one can be injected", queueProxy, enters, user.Name, port)
-	}
-	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
-		return fmt.Errorf("the template has a volume named %s; give it another name", volume)
-	}
-	// The same process answers, but it must be a member before requests come.
-	if err := awaitSidecar(queue, v1alpha1.SidecarManagementPort, "/readyz"); err != nil {
+	if err := onlySidecar(queue, user); err != nil {
 		return err
 	}
-	if err := drainBySidecar(pod, user.Name); err != nil {
+	if err := attach(pod, s, queue, user); err != nil {
 		return err
 	}
 	s.RestartTogether = false // the container stays when queue-proxy ends
@@ -52,6 +42,5 @@ func injectIntoQueueProxy(
 	queue.Image = s.QueueProxyImage
 	queue.Env = append(queue.Env, c.Env...)
 	queue.VolumeMounts = append(queue.VolumeMounts, c.VolumeMounts...)
-	pod.Spec.Volumes = append(pod.Spec.Volumes, tokens(s))
 	return nil
 }
