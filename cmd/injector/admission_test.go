@@ -442,7 +442,10 @@ func inject(t *testing.T, as *rest.Config, port int32) func() {
 		t.Fatal(err)
 	}
 	cmw := cminformer.NewInformedWatcher(client, namespace)
-	all := []*controller.Impl{certificates.NewController(ctx, cmw), pods(ctx, cmw), templates(ctx, cmw)}
+	all := []*controller.Impl{certificates.NewController(ctx, cmw)}
+	for _, construct := range admission() {
+		all = append(all, construct(ctx, cmw))
+	}
 	w, err := webhook.New(ctx, []any{all[1].Reconciler, all[2].Reconciler})
 	if err != nil {
 		t.Fatal(err)

@@ -52,11 +52,23 @@ func main() {
 		ServiceName: component, Port: port, SecretName: secret,
 	})
 	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(),
-		certificates.NewController, pods, templates)
+		append([]injection.ControllerConstructor{certificates.NewController}, admission()...)...)
 }
 
-func pods(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
-	known := watchProxies(ctx, cmw)
+// admission returns what answers the API server. Both know the same sidecars of the installation.
+func admission() []injection.ControllerConstructor {
+	known := &atomic.Pointer[sidecar.Proxies]{}
+	known.Store(&sidecar.Proxies{})
+	return []injection.ControllerConstructor{
+		func(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+			watchProxies(ctx, cmw, known)
+			return pods(ctx, known)
+		},
+		func(ctx context.Context, _ configmap.Watcher) *controller.Impl { return templates(ctx, known) },
+	}
+}
+
+func pods(ctx context.Context, known *atomic.Pointer[sidecar.Proxies]) *controller.Impl {
 	s, err := settings(os.Getenv)
 	if err != nil {
 		logging.FromContext(ctx).Fatalw("The injector cannot start", "error", err)
@@ -84,9 +96,7 @@ func withoutPatches(ctx context.Context) context.Context {
 
 // watchProxies follows ConfigMap config-sidecars. While what is in it cannot be read, the pods that need it are
 // refused, and the message says why.
-func watchProxies(ctx context.Context, cmw configmap.Watcher) *atomic.Pointer[sidecar.Proxies] {
-	known := &atomic.Pointer[sidecar.Proxies]{}
-	known.Store(&sidecar.Proxies{})
+func watchProxies(ctx context.Context, cmw configmap.Watcher, known *atomic.Pointer[sidecar.Proxies]) {
 	cmw.Watch(sidecar.ProxiesConfig, func(cm *corev1.ConfigMap) {
 		read, err := sidecar.ParseProxies(cm.Data)
 		if err != nil {
@@ -94,14 +104,12 @@ func watchProxies(ctx context.Context, cmw configmap.Watcher) *atomic.Pointer[si
 		}
 		known.Store(&read)
 	})
-	return known
 }
 
 // proxiesKey is that of the sidecars of the installation in a context.
 type proxiesKey struct{}
 
-func templates(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
-	known := watchProxies(ctx, cmw)
+func templates(ctx context.Context, known *atomic.Pointer[sidecar.Proxies]) *controller.Impl {
 	with := func(ctx context.Context) context.Context { return context.WithValue(ctx, proxiesKey{}, known.Load()) }
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
 		servingv1.SchemeGroupVersion.WithKind("Service"):       &templated{},
@@ -113,7 +121,8 @@ func templates(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 // settings are read from the environment, which config/optional/sidecar/500-injector.yaml describes.
 func settings(env func(string) string) (sidecar.Settings, error) {
 	s := sidecar.Settings{
-		Image: env("SIDECAR_IMAGE"), QueueProxyImage: env("QUEUE_PROXY_IMAGE"), ControllerURL: env("CONTROLLER_URL"), Authorities: env("CONTROLLER_CA_CONFIGMAP"),
+		Image: env("SIDECAR_IMAGE"), QueueProxyImage: env("QUEUE_PROXY_IMAGE"),
+		ControllerURL: env("CONTROLLER_URL"), Authorities: env("CONTROLLER_CA_CONFIGMAP"),
 	}
 	if s.Image == "" {
 		return s, errors.New("SIDECAR_IMAGE is not set; it must be the image of the sidecar")
