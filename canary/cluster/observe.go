@@ -265,7 +265,8 @@ func because(err error, r v1alpha1.Runtime) string {
 	case err == nil:
 		return ""
 	case r == v1alpha1.RuntimeSidecar:
-		return ": the sidecar does not answer; the log of the container " + v1alpha1.SidecarContainer + " says why"
+		return ": the sidecar does not answer; the log of the container " + v1alpha1.SidecarContainer + " says why, or that of " +
+			v1alpha1.ProxyQueueProxy + " if the sidecar is a part of it"
 	case errors.Is(err, ErrNoRoute) && (r == v1alpha1.RuntimeProtoActor || r == v1alpha1.RuntimeCustom):
 		return ": the management port does not serve /cluster/members; check that it is the port where the application serves its members and shards"
 	case errors.Is(err, ErrNoRoute):

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"knative.dev/serving/pkg/activator"
@@ -59,13 +60,8 @@ func asQueueProxy(entry http.Handler) http.Handler {
 
 // join makes this pod a member, and lets it find out who handles each request.
 func join(d *sharedmain.Defaults, log *slog.Logger) (*sidecar.Sidecar, error) {
-	var environment []string
-	for _, v := range os.Environ() {
-		if strings.HasPrefix(v, "STATEFUL_") || strings.HasPrefix(v, "K_SERVICE=") {
-			environment = append(environment, v)
-		}
-	}
-	if len(environment) == 0 {
+	environment := os.Environ()
+	if !slices.ContainsFunc(environment, func(v string) bool { return strings.HasPrefix(v, "STATEFUL_") }) {
 		return nil, nil //nolint:nilnil // it is not asked to be a member
 	}
 	config, err := sidecar.FromEnvironment(environment)

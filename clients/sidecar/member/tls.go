@@ -149,7 +149,9 @@ func (m *Member) hold(raw net.Conn, pin string) net.Conn {
 	m.mu.Lock()
 	m.conns[c] = struct{}{}
 	m.mu.Unlock()
-	m.hangUp() // the list may have changed since it was looked up
+	if _, listed := m.view.Load().byPin[pin]; !listed {
+		_ = c.Close() // the list has changed since it was looked up
+	}
 	return c
 }
 
