@@ -269,6 +269,21 @@ func (f *fleet) enforce(owner func(shard int) *pod) {
 	})
 }
 
+// hears waits until a pod lists the process that runs in another one now, not one before it at the same address.
+func (f *fleet) hears(p, other *pod) {
+	f.Helper()
+	pin := f.controller.pin(other.name)
+	f.until("the restarted process is listed", func() bool { return p.member.Revision(pin) != "" })
+}
+
+// pin returns the pin that a pod registered last.
+func (c *controller) pin(pod string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.plan.Peers, func(p placement.Peer) bool { return p.Pod == pod })
+	return c.plan.Peers[i].Pin
+}
+
 func (c *controller) version() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

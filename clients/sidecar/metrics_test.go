@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Whoever asks for metrics and does not read them delays no request.
-func TestMetricsThatNobodyReads(t *testing.T) {
+// A client that asks for metrics and does not read them delays no request.
+func TestUnreadMetrics(t *testing.T) {
 	f := newFleet(t)
 	a := f.start("stable", &echo{name: "a"})
 	for shard := range 100 {

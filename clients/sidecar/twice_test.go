@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// the first one.
-func resets(t *testing.T, at string, handled *atomic.Int64) {
+// accept serves each connection to an address in a goroutine of its own.
+func accept(t *testing.T, at string, serve func(conn net.Conn, in *bufio.Reader)) {
 	t.Helper()
 	l, err := net.Listen("tcp", at) //nolint:noctx // a test's
 	if err != nil {
@@ -31,26 +31,34 @@ func resets(t *testing.T, at string, handled *atomic.Int64) {
 			}
 			go func() {
 				defer func() { _ = conn.Close() }()
-				in := bufio.NewReader(conn)
-				for n := 0; ; n++ {
-					r, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
-					_, _ = io.Copy(io.Discard, r.Body)
-					if strings.HasPrefix(r.URL.Path, "/.stateful") {
-						_, _ = io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-						return
-					}
-					if r.URL.Path != "/warm" {
-						handled.Add(1)
-						return
-					}
-					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-				}
+				serve(conn, bufio.NewReader(conn))
 			}()
 		}
 	}()
+}
+
+// resets is a container that counts each request and then closes the connection without an answer. It answers hooks and
+// /warm.
+func resets(t *testing.T, at string, handled *atomic.Int64) {
+	t.Helper()
+	accept(t, at, func(conn net.Conn, in *bufio.Reader) {
+		for {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			if strings.HasPrefix(r.URL.Path, "/.stateful") {
+				_, _ = io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				return
+			}
+			if r.URL.Path != "/warm" {
+				handled.Add(1)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
 }
 
 // A request that the container may have handled is not sent again, whatever its method and headers are.
@@ -80,44 +88,30 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
+// resetsStreams is a container of HTTP/2 that counts each request, and resets its stream. No library does this, so it
 // writes frames itself.
 func resetsStreams(t *testing.T, at string, handled *atomic.Int64) {
 	t.Helper()
-	l, err := net.Listen("tcp", at) //nolint:noctx // a test's
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
 	frame := func(kind, flags byte, stream uint32, payload ...byte) []byte {
 		head := []byte{0, 0, byte(len(payload)), kind, flags} //nolint:gosec // a few bytes
 		return append(binary.BigEndian.AppendUint32(head, stream), payload...)
 	}
-	go func() {
+	accept(t, at, func(conn net.Conn, in *bufio.Reader) {
+		_, _ = in.Discard(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+		_, _ = conn.Write(append(frame(4, 0, 0), frame(4, 1, 0)...)) // SETTINGS, and one that acknowledges
 		for {
-			conn, err := l.Accept()
-			if err != nil {
+			head := make([]byte, 9)
+			if _, err := io.ReadFull(in, head); err != nil {
 				return
 			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				in := bufio.NewReader(conn)
-				_, _ = in.Discard(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
-				_, _ = conn.Write(append(frame(4, 0, 0), frame(4, 1, 0)...)) // SETTINGS, and one that acknowledges
-				for {
-					head := make([]byte, 9)
-					if _, err := io.ReadFull(in, head); err != nil {
-						return
-					}
-					_, _ = in.Discard(int(head[0])<<16 | int(head[1])<<8 | int(head[2]))
-					if head[3] != 1 { // HEADERS
-						continue
-					}
-					handled.Add(1)
-					_, _ = conn.Write(frame(3, 0, binary.BigEndian.Uint32(head[5:]), 0, 0, 0, 1)) // RST_STREAM, PROTOCOL_ERROR
-				}
-			}()
+			_, _ = in.Discard(int(head[0])<<16 | int(head[1])<<8 | int(head[2]))
+			if head[3] != 1 { // HEADERS
+				continue
+			}
+			handled.Add(1)
+			_, _ = conn.Write(frame(3, 0, binary.BigEndian.Uint32(head[5:]), 0, 0, 0, 1)) // RST_STREAM, PROTOCOL_ERROR
 		}
-	}()
+	})
 }
 
 // The same holds for a container of HTTP/2 that resets the stream of a request.

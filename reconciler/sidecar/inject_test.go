@@ -56,6 +56,20 @@ func named(t *testing.T, all []corev1.Container, name string) corev1.Container {
 	return corev1.Container{}
 }
 
+// undo takes back what each sidecar in a container of its own changes: the container, and what queue-proxy knows of it.
+func undo(pod, before *corev1.Pod) *corev1.Pod {
+	undone := pod.DeepCopy()
+	undone.Spec.InitContainers = before.Spec.InitContainers
+	for i, c := range before.Spec.Containers {
+		for j, v := range c.Env {
+			if v.Name == portVariable || v.Name == probeVariable || v.Name == manyVariable {
+				undone.Spec.Containers[i].Env[j] = v
+			}
+		}
+	}
+	return undone
+}
+
 func TestInject(t *testing.T) {
 	timeout, parallel := int64(45), int64(7)
 	pod := revision.Pod(t, declared(map[string]string{
@@ -129,15 +143,10 @@ func TestInject(t *testing.T) {
 	}
 
 	// All else is as Serving made it.
-	undone := pod.DeepCopy()
-	undone.Spec.InitContainers, undone.Spec.Volumes = before.Spec.InitContainers, before.Spec.Volumes
+	undone := undo(pod, before)
+	undone.Spec.Volumes = before.Spec.Volumes
 	for i, c := range before.Spec.Containers {
 		undone.Spec.Containers[i].Lifecycle = c.Lifecycle
-		for j, v := range c.Env {
-			if v.Name == portVariable || v.Name == probeVariable || v.Name == manyVariable {
-				undone.Spec.Containers[i].Env[j] = v
-			}
-		}
 	}
 	if !equality.Semantic.DeepEqual(undone, before) {
 		t.Error(cmp.Diff(before, undone))

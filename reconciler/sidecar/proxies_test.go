@@ -70,16 +70,7 @@ func TestInjectTheSidecarOfTheInstallation(t *testing.T) {
 		t.Errorf("%+v, %v", probes, err)
 	}
 	// All else is as Serving made it.
-	undone := pod.DeepCopy()
-	undone.Spec.InitContainers = before.Spec.InitContainers
-	for i, c := range before.Spec.Containers {
-		for j, v := range c.Env {
-			if v.Name == portVariable || v.Name == probeVariable || v.Name == manyVariable {
-				undone.Spec.Containers[i].Env[j] = v
-			}
-		}
-	}
-	if !equality.Semantic.DeepEqual(undone, before) {
+	if undone := undo(pod, before); !equality.Semantic.DeepEqual(undone, before) {
 		t.Error(cmp.Diff(before, undone))
 	}
 	again := pod.DeepCopy()

@@ -5,8 +5,6 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,9 +13,6 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
@@ -91,16 +86,8 @@ func TestSidecarCost(t *testing.T) {
 	}
 	base := ways[0]
 	for _, w := range ways {
-		var sum time.Duration
-		for _, d := range w.spent {
-			sum += d
-		}
-		var of time.Duration
-		for _, d := range base.spent {
-			of += d
-		}
 		t.Logf("%-22s p50 %.2f, p99 %.2f, processor %.2f times that without a sidecar (%v)", w.name, ratio(w.quantile(.5), base.quantile(.5)),
-			ratio(w.quantile(.99), base.quantile(.99)), ratio(sum, of), w.spent)
+			ratio(w.quantile(.99), base.quantile(.99)), ratio(w.processor(), base.processor()), w.spent)
 	}
 	t.Logf("memory (working set): %v", s.memory(pods))
 }
@@ -133,6 +120,14 @@ func (s *scene) costly(app *kit.Cart, form string) ([]*way, []corev1.Pod) {
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
 
+// processor is the time of all containers.
+func (w *way) processor() (sum time.Duration) {
+	for _, d := range w.spent {
+		sum += d
+	}
+	return sum
+}
+
 func (w *way) quantile(q float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(w.took))
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
@@ -160,72 +155,14 @@ func (w *way) send(s *scene, n int) {
 	}
 }
 
-// containerStats is what the kubelet knows of a container.
-type containerStats struct {
-	name   string
-	spent  time.Duration
-	memory int64
-}
-
-// stats asks the kubelet for the containers of pods, until it has looked at each of them since.
-func (s *scene) stats(of []corev1.Pod, since time.Time) (out []containerStats) {
-	s.Helper()
-	s.must(kit.Wait(s.Context(), time.Minute, "new figures of the kubelet", func(ctx context.Context) error {
-		body, err := suite.Kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", of[0].Spec.NodeName, "proxy/metrics/resource").DoRaw(ctx)
-		if err != nil {
-			return err
-		}
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
-		if err != nil {
-			return fmt.Errorf("reading what the kubelet says: %w", err)
-		}
-		memory := map[string]int64{}
-		each := func(family string, do func(pod, container string, m *dto.Metric) error) error {
-			for _, m := range families[family].GetMetric() {
-				labels := map[string]string{}
-				for _, l := range m.GetLabel() {
-					labels[l.GetName()] = l.GetValue()
-				}
-				if !slices.ContainsFunc(of, func(p corev1.Pod) bool { return p.Namespace == labels["namespace"] && p.Name == labels["pod"] }) {
-					continue
-				}
-				if err := do(labels["pod"], labels["container"], m); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		err = each("container_memory_working_set_bytes", func(pod, container string, m *dto.Metric) error {
-			memory[pod+"/"+container] = int64(m.GetGauge().GetValue())
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		out = nil
-		err = each("container_cpu_usage_seconds_total", func(pod, container string, m *dto.Metric) error {
-			if at := time.UnixMilli(m.GetTimestampMs()); !at.After(since) {
-				return kit.NotYet("those of %s are from %s", container, at)
-			}
-			spent := time.Duration(m.GetCounter().GetValue() * float64(time.Second))
-			out = append(out, containerStats{name: container, spent: spent, memory: memory[pod+"/"+container]})
-			return nil
-		})
-		if err == nil && len(out) == 0 {
-			err = kit.NotYet("it knows none of the pods")
-		}
-		return err
-	}))
-	return out
-}
-
 // processor sums up the time of containers, by their name.
 func (s *scene) processor(of []corev1.Pod) map[string]time.Duration {
 	s.Helper()
+	all, err := suite.Workloads.Usage(s.Context(), of, time.Now())
+	s.must(err)
 	out := map[string]time.Duration{}
-	for _, c := range s.stats(of, time.Now()) {
-		out[c.name] += c.spent
+	for _, c := range all {
+		out[c.Container] += c.Spent
 	}
 	return out
 }
@@ -233,9 +170,11 @@ func (s *scene) processor(of []corev1.Pod) map[string]time.Duration {
 // memory returns the largest working set of each container, in MiB.
 func (s *scene) memory(of []corev1.Pod) map[string]int64 {
 	s.Helper()
+	all, err := suite.Workloads.Usage(s.Context(), of, time.Time{})
+	s.must(err)
 	out := map[string]int64{}
-	for _, c := range s.stats(of, time.Time{}) {
-		out[c.name] = max(out[c.name], c.memory>>20)
+	for _, c := range all {
+		out[c.Container] = max(out[c.Container], c.Memory>>20)
 	}
 	return out
 }

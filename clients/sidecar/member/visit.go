@@ -51,7 +51,7 @@ func (m *Member) Admit(ctx context.Context, shard int, version int64) (*Visit, p
 		reply placement.Reply
 	}
 	got := make(chan result, 1)
-	visiting := ctx // nil: nobody waits any more. It is read and written in the serial order
+	visiting := ctx // nil after the caller has given up; guarded by the serial order
 	m.Serial(func() {
 		m.group.Enter(m.ID(shard), version, func(r placement.Reply) {
 			if visiting == nil {

@@ -16,8 +16,8 @@ const cutAfter = time.Second
 // the rest of its request nor reads the answer. Deadlines of the connection end that.
 type cutter struct {
 	control *http.ResponseController
-	// request ends when the client has gone, or when nobody waits for the handler any more. The connection may then
-	// have another request.
+	// request ends when the client has gone, or when the handler is not needed any more. The connection may then have
+	// another request.
 	request context.Context //nolint:containedctx // it belongs to the request
 	unwatch func() bool
 

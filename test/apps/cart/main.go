@@ -11,14 +11,14 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log"
-	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/apps/web"
 )
 
 func main() {
@@ -35,22 +35,6 @@ func main() {
 		log.Fatal(err)
 	}
 	defer func() { _ = end() }() // it is not collected meanwhile
-	server := &http.Server{
-		Addr: ":" + cmp.Or(os.Getenv("PORT"), "8080"), Handler: c.handler(), ReadHeaderTimeout: 10 * time.Second,
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		<-ctx.Done()
-		// What the sidecar still sends must have ended before kubelet asks this program to end.
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if err := server.Shutdown(grace); err != nil {
-			log.Printf("ending: %v", err)
-		}
-	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		log.Fatalf("serving: %v", err)
-	}
-	<-ended
+	// What the sidecar still sends must have ended before kubelet asks this program to end.
+	web.Run(ctx, c.handler(), time.Second)
 }

@@ -39,11 +39,14 @@ func Main(version string) {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	Run(ctx, answer(os.Getenv("K_REVISION"), cmp.Or(os.Getenv("VERSION"), version), errorRate, rand.Float64), 10*time.Second)
+}
+
+// Run serves at PORT until the context ends. Requests that are open then have a grace period to end.
+func Run(ctx context.Context, handler http.Handler, grace time.Duration) {
 	server := &http.Server{
-		Addr:              ":" + cmp.Or(os.Getenv("PORT"), "8080"),
-		Handler:           answer(os.Getenv("K_REVISION"), cmp.Or(os.Getenv("VERSION"), version), errorRate, rand.Float64),
-		ReadHeaderTimeout: 10 * time.Second,
-		Protocols:         &http.Protocols{},
+		Addr: ":" + cmp.Or(os.Getenv("PORT"), "8080"), Handler: handler,
+		ReadHeaderTimeout: 10 * time.Second, Protocols: &http.Protocols{},
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // as gRPC speaks it
@@ -51,9 +54,9 @@ func Main(version string) {
 	go func() {
 		defer close(ended)
 		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
-		if err := server.Shutdown(grace); err != nil {
+		if err := server.Shutdown(ending); err != nil {
 			log.Printf("ending: %v", err)
 		}
 	}()

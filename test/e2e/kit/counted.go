@@ -28,10 +28,14 @@ func (k Workloads) families(ctx context.Context, p *corev1.Pod, port, path strin
 	if err != nil {
 		return nil, err
 	}
+	return parseFamilies(body, "pod "+p.Name)
+}
+
+func parseFamilies(body []byte, of string) (map[string]*dto.MetricFamily, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("reading the metrics of pod %s: %w", p.Name, err)
+		return nil, fmt.Errorf("reading the metrics of %s: %w", of, err)
 	}
 	return families, nil
 }

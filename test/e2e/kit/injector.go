@@ -13,8 +13,11 @@ import (
 // Injector is the optional part of the installation that puts sidecars into pods.
 type Injector struct{ *Kit }
 
+// injector is the name of its Deployment, and of the container in it.
+const injector = "sidecar-injector"
+
 // injectors selects the injector's pods.
-const injectors = "app.kubernetes.io/name=" + Namespace + ",app.kubernetes.io/component=sidecar-injector"
+const injectors = "app.kubernetes.io/name=" + Namespace + ",app.kubernetes.io/component=" + injector
 
 func (k Injector) manifests() string { return k.Path("config", "optional", "sidecar") }
 
@@ -39,13 +42,12 @@ func (k Injector) Uninstall(ctx context.Context) error {
 // for it.
 func (k Injector) WaitAvailable(ctx context.Context) error {
 	return Wait(ctx, patience, "the injector", func(ctx context.Context) error {
-		d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, "sidecar-injector", metav1.GetOptions{})
+		d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, injector, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		s, want := d.Status, *d.Spec.Replicas
-		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
-			return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.Workloads.whyPods(ctx, Namespace, injectors))
+		if err := k.Workloads.rolledOut(ctx, d, injectors); err != nil {
+			return err
 		}
 		hook, err := k.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().
 			Get(ctx, "pods.sidecar.knative-cdevents.dev", metav1.GetOptions{})
@@ -61,11 +63,8 @@ func (k Injector) WaitAvailable(ctx context.Context) error {
 
 // Scale sets the number of replicas, and waits until it is reached.
 func (k Injector) Scale(ctx context.Context, replicas int) error {
-	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	_, err := k.Kube.AppsV1().Deployments(Namespace).
-		Patch(ctx, "sidecar-injector", types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		return fmt.Errorf("scaling the injector to %d: %w", replicas, err)
+	if err := k.scale(ctx, injector, replicas); err != nil {
+		return err
 	}
 	if err := k.WaitAvailable(ctx); err != nil || replicas > 0 {
 		return err
@@ -75,9 +74,9 @@ func (k Injector) Scale(ctx context.Context, replicas int) error {
 
 // Set sets an environment variable of the injector, and waits until it applies to new pods.
 func (k Injector) Set(ctx context.Context, name, value string) error {
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"sidecar-injector","env":[{"name":%q,"value":%q}]}]}}}}`, name, value)
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":%q,"env":[{"name":%q,"value":%q}]}]}}}}`, injector, name, value)
 	_, err := k.Kube.AppsV1().Deployments(Namespace).
-		Patch(ctx, "sidecar-injector", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		Patch(ctx, injector, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("setting %s of the injector: %w", name, err)
 	}

@@ -98,12 +98,15 @@ func (k Controller) Uninstall(ctx context.Context) error {
 
 // Deployment returns the Deployment of the controller.
 func (k Controller) Deployment(ctx context.Context) (*appsv1.Deployment, error) {
-	d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, "controller", metav1.GetOptions{})
+	d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, controller, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the controller's Deployment: %w", err)
 	}
 	return d, nil
 }
+
+// controller is the name of its Deployment.
+const controller = "controller"
 
 // controllers selects the controller's pods.
 const controllers = "app.kubernetes.io/name=" + Namespace + ",app.kubernetes.io/component=controller"
@@ -124,11 +127,10 @@ func (k Controller) WaitAvailable(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		want := *d.Spec.Replicas
-		s := d.Status
-		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
-			return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.Workloads.whyPods(ctx, Namespace, controllers))
+		if err := k.Workloads.rolledOut(ctx, d, controllers); err != nil {
+			return err
 		}
+		want := *d.Spec.Replicas
 		pods, err := k.Workloads.pods(ctx, Namespace, controllers)
 		if err != nil {
 			return err
@@ -140,15 +142,30 @@ func (k Controller) WaitAvailable(ctx context.Context) error {
 	})
 }
 
+// rolledOut returns NotYet until all replicas of a Deployment are available and up to date. The selector is that of its
+// pods.
+func (k Workloads) rolledOut(ctx context.Context, d *appsv1.Deployment, selector string) error {
+	want, s := *d.Spec.Replicas, d.Status
+	if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
+		return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.whyPods(ctx, d.Namespace, selector))
+	}
+	return nil
+}
+
+// scale sets the number of replicas of a Deployment of the installation.
+func (k *Kit) scale(ctx context.Context, deployment string, replicas int) error {
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	_, err := k.Kube.AppsV1().Deployments(Namespace).Patch(ctx, deployment, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("scaling Deployment %s to %d: %w", deployment, replicas, err)
+	}
+	return nil
+}
+
 // Scale sets the number of the controller's replicas, and waits until it is reached.
 func (k Controller) Scale(ctx context.Context, replicas int) error {
-	d, err := k.Deployment(ctx)
-	if err != nil {
+	if err := k.scale(ctx, controller, replicas); err != nil {
 		return err
-	}
-	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	if _, err := k.Kube.AppsV1().Deployments(Namespace).Patch(ctx, d.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("scaling the controller to %d: %w", replicas, err)
 	}
 	return k.WaitAvailable(ctx)
 }

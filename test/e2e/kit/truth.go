@@ -183,8 +183,8 @@ func (c *Clients) cart(n int) string {
 	return name
 }
 
-// shardByHashCode returns the shard of an entity, as HashCodeMessageExtractor of Akka and Pekko computes it from Java's hash
-// code of the id.
+// shardByHashCode returns the shard of an entity, as HashCodeMessageExtractor of Akka and Pekko computes it from Java's
+// hash code of the id.
 func shardByHashCode(id string, shards int) int {
 	var hash int32
 	for _, c := range utf16.Encode([]rune(id)) {
