@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
@@ -31,6 +32,16 @@ func BoundURLs(urls []string) []string {
 		}
 	}
 	return urls
+}
+
+// InPod returns the image of a container that is in pods only, without credentials. What is not named by digest was not
+// resolved.
+func InPod(container, image string) Image {
+	i := Image{Container: container, Image: sanitize.WithoutCredentials(image)}
+	if strings.Contains(i.Image, "@") {
+		i.Digest = i.Image
+	}
+	return i
 }
 
 // BoundImages drops images that are too long, and the last ones if there are too many.

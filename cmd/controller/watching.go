@@ -77,7 +77,7 @@ func (w *watching) watchClusters(ctx context.Context, m *measuring) {
 		Pods: w.pods, API: cluster.NewManagement(), Services: w.services, View: m.view, Planner: placer, Metrics: polls,
 		Now: time.Now,
 	})
-	w.services.UsePolls(w.clusters)
+	w.services.UseClusters(w.clusters)
 	must(ctx, "watching pods", w.pods.OnChange(w.clusters.Changed))
 	must(ctx, "making the metrics of clusters", polls.Watch(w.clusters))
 	w.running.Go(func() { informer.RunWithContext(ctx) })

@@ -267,6 +267,16 @@ func (p *Poller) LackSidecar() (n int) {
 	return n
 }
 
+// Sidecar returns the image of the sidecar that a pod of a Revision has; empty if none has one, or no pod is left.
+func (p *Poller) Sidecar(service types.NamespacedName, revision types.UID) string {
+	for _, pod := range p.Pods.Of(service) {
+		if pod.RevisionUID == revision && pod.Sidecar != "" {
+			return pod.Sidecar
+		}
+	}
+	return ""
+}
+
 // Polled returns when the last poll of a Service's cluster began, and the version of what was observed last. A poll
 // that failed counts, too: what waits for one must not wait for ever.
 func (p *Poller) Polled(service types.NamespacedName) (began time.Time, version string) {
@@ -403,7 +413,7 @@ func (p *Poller) verified(
 func podOf(pod *pods.Pod, declared v1alpha1.Stateful) *cluster.Pod {
 	return &cluster.Pod{
 		Name: pod.Name, UID: pod.UID, IP: pod.IP, Revision: pod.Revision, Generation: pod.Generation, Ready: pod.Ready,
-		Deleting: !pod.Deleting.IsZero(), Over: pod.Over(), Declared: declared, Sidecar: pod.Sidecar,
+		Deleting: !pod.Deleting.IsZero(), Over: pod.Over(), Declared: declared, Sidecar: pod.Sidecar != "",
 		MemberID: pod.Labels[pods.ProtoActor+"member-id"], ClusterName: pod.Labels[pods.ProtoActor+"cluster"],
 	}
 }

@@ -51,8 +51,8 @@ type Pod struct {
 	// Annotations declare a stateful cluster. Labels tell its members apart.
 	Annotations, Labels map[string]string
 	Containers          []Container
-	// Sidecar means that the pod has the sidecar, as a container or in queue-proxy.
-	Sidecar bool
+	// Sidecar is the image of the sidecar, which is a container or in queue-proxy; empty if the pod has none.
+	Sidecar string
 	// Owner is the controller that the pod references.
 	Owner Owner
 }
@@ -124,7 +124,7 @@ func projected(o *corev1.Pod) *Pod {
 		Owner:       ownerOf(o),
 		Generation:  generationOf(o),
 	}
-	p.Sidecar = hasSidecar(o)
+	p.Sidecar = sidecarOf(o)
 	if s := o.Spec.TerminationGracePeriodSeconds; s != nil {
 		p.Grace = time.Duration(*s) * time.Second
 	}
@@ -162,12 +162,18 @@ func projected(o *corev1.Pod) *Pod {
 	return p
 }
 
-func hasSidecar(o *corev1.Pod) bool {
-	return slices.ContainsFunc(o.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == v1alpha1.SidecarContainer
-	}) || slices.ContainsFunc(o.Spec.Containers, func(c corev1.Container) bool {
-		return c.Name == "queue-proxy" && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "STATEFUL_KEY" })
-	})
+func sidecarOf(o *corev1.Pod) string {
+	for _, c := range o.Spec.InitContainers {
+		if c.Name == v1alpha1.SidecarContainer {
+			return c.Image
+		}
+	}
+	for _, c := range o.Spec.Containers {
+		if c.Name == "queue-proxy" && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "STATEFUL_KEY" }) {
+			return c.Image
+		}
+	}
+	return ""
 }
 
 // generationOf returns the Configuration's generation from the label of a Revision or its pod; 0 if it is not a number.

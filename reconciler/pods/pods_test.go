@@ -158,6 +158,28 @@ func TestProjectedPod(t *testing.T) {
 	}
 }
 
+func TestImageOfTheSidecar(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spec corev1.PodSpec
+		want string
+	}{
+		"none": {corev1.PodSpec{Containers: []corev1.Container{{Name: "queue-proxy", Image: "queue"}}}, ""},
+		"a container": {corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "migrate", Image: "m"}, {Name: v1alpha1.SidecarContainer, Image: "s@sha256:1"}},
+			Containers:     []corev1.Container{{Name: "queue-proxy", Image: "queue"}},
+		}, "s@sha256:1"},
+		"in queue-proxy": {corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "user-container", Image: "u", Env: []corev1.EnvVar{{Name: "STATEFUL_KEY"}}},
+			{Name: "queue-proxy", Image: "q@sha256:2", Env: []corev1.EnvVar{{Name: "STATEFUL_KEY"}}},
+		}}, "q@sha256:2"},
+	} {
+		if got := projected(&corev1.Pod{Spec: c.spec}).Sidecar; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestOwned(t *testing.T) {
 	t.Parallel()
 	client := metadataClient(t, append(chain("cart", "cart-00001"), chain("other", "other-00001")...)...)

@@ -83,15 +83,17 @@ func (w *Watch) Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.S
 	return "", s, false
 }
 
-// Polls are those of the clusters of Services.
-type Polls interface {
+// Clusters are the stateful clusters of Services.
+type Clusters interface {
 	// Polled returns when the last poll of a Service's cluster began, and the version of what that found.
 	Polled(service types.NamespacedName) (began time.Time, version string)
+	// Sidecar returns the image of the sidecar in the pods of a Revision, empty if they have none.
+	Sidecar(service types.NamespacedName, revision types.UID) string
 }
 
-// UsePolls has a Service's cluster polled again before something is announced that depends on how long its state has
-// lasted.
-func (w *Watch) UsePolls(p Polls) { w.kind.usePolls(p) }
+// UseClusters has a Service's cluster polled again before something is announced that depends on how long its state has
+// lasted, and its Revisions announced with the sidecars that their pods have.
+func (w *Watch) UseClusters(c Clusters) { w.kind.useClusters(c) }
 
 // Keys lists the Services that the caches hold any part of.
 func (w *Watch) Keys() []types.NamespacedName { return w.kind.Keys() }

@@ -42,21 +42,21 @@ func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts obse
 	return true, nil
 }
 
-func (k *Kind) usePolls(p Polls) {
+func (k *Kind) useClusters(c Clusters) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.polls = p
+	k.clusters = c
 }
 
 // polledSince reports whether a poll of the cluster that began after that time found what the part has.
 func (k *Kind) polledSince(key types.NamespacedName, cluster observer.Part, at time.Time) bool {
 	k.mu.RLock()
-	polls := k.polls
+	clusters := k.clusters
 	k.mu.RUnlock()
-	if cluster.Value == nil || polls == nil {
+	if cluster.Value == nil || clusters == nil {
 		return true
 	}
-	began, version := polls.Polled(key)
+	began, version := clusters.Polled(key)
 	return version == cluster.Version && !began.Before(at)
 }
 

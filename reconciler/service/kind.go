@@ -60,8 +60,8 @@ type Kind struct {
 	mu       sync.RWMutex
 	indexers []cache.Indexer
 	position func() string
-	// polls are those of clusters; nil if none is polled.
-	polls Polls
+	// clusters is nil if none is polled.
+	clusters Clusters
 }
 
 // NewKind returns the kind without caches. Carried are the annotations that events need;

@@ -54,6 +54,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if err != nil {
 		return observer.Result{}, err
 	}
+	m.kind.nameSidecars(s.Key, r.Transitions)
 	out := m.result(r)
 	out.Lagging = lagging
 	return out, nil

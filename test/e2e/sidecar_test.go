@@ -36,6 +36,7 @@ func TestSidecar(t *testing.T) {
 		s := newScene(t)
 		s.source("source", service("sink"), production)
 		s.rollOut(s.plain(), nil)
+		s.namesSidecar()
 	})
 	t.Run("Gate", func(t *testing.T) {
 		s := emptyScene(t)
@@ -63,8 +64,27 @@ func TestSidecar(t *testing.T) {
 		app := s.plain()
 		app.Annotations = map[string]string{v1alpha1.AnnotationProxy: v1alpha1.ProxyQueueProxy}
 		s.rollOut(app, nil)
+		s.namesSidecar()
 		s.drainsPod(app, s.clients(app))
 	})
+}
+
+// namesSidecar checks that each Revision is announced with the sidecar of its pods, which its template does not name.
+func (s *scene) namesSidecar() {
+	s.Helper()
+	sidecar := regexp.MustCompile(`"container":"stateful-sidecar","image":"[^"]+@sha256:[0-9a-f]{64}","digest":"[^"]+@sha256:[0-9a-f]{64}"`)
+	ready := 0
+	for _, e := range s.eventsWith(revisionReady) {
+		if e.Header.Get("Ce-Type") != revisionReady {
+			continue
+		}
+		if ready++; !sidecar.Match(e.Body) {
+			s.Errorf("a ready Revision is announced without the image of its sidecar: %s", e.Body)
+		}
+	}
+	if ready < 2 {
+		s.Errorf("%d Revisions were announced as ready, want 2", ready)
+	}
 }
 
 // releasedServing labels Serving's CRD as its releases do. The cluster of test/cluster builds it from source.
