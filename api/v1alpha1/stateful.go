@@ -10,13 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/agnivade/levenshtein"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
-	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/key"
 )
 
 // StatefulPrefix is the prefix of the annotations with which the template of a Knative Service
@@ -57,6 +54,8 @@ const (
 	AnnotationStrict = StatefulPrefix + "strict"
 	// AnnotationHooks is "false" if the application must not be told which shards it gets and gives away.
 	AnnotationHooks = StatefulPrefix + "hooks"
+	// AnnotationResources has the requests and limits of the sidecar's container, in YAML.
+	AnnotationResources = StatefulPrefix + "resources"
 )
 
 // ProxyQueueProxy is the value of AnnotationProxy with which the sidecar is not a container of its own, but a part of
@@ -84,6 +83,7 @@ var annotations = []annotation{
 	{AnnotationPatience, true},
 	{AnnotationStrict, true},
 	{AnnotationHooks, true},
+	{AnnotationResources, true},
 }
 
 // Runtime is the software that forms a stateful cluster.
@@ -114,7 +114,6 @@ const (
 	MaxShards      = 65536
 	maxEntityType  = 128
 	maxMetricsPath = 256
-	maxKeyRule     = 256
 )
 
 // SidecarContainer is the name of the sidecar's container in a pod.
@@ -126,13 +125,6 @@ const (
 	SidecarPort           = 8480
 	SidecarManagementPort = 8481
 	SidecarPeerPort       = 8482
-)
-
-// The limits of AnnotationPatience, and its default. clients/sidecar has the same.
-const (
-	minPatience     = time.Millisecond
-	maxPatience     = 10 * time.Minute
-	defaultPatience = 10 * time.Second
 )
 
 // Stateful is a template's declaration, with the defaults of its runtime.
@@ -158,19 +150,6 @@ type Stateful struct {
 	Sidecar *Sidecar
 	// Proxy names a sidecar in ConfigMap config-sidecars; empty if there is none.
 	Proxy string
-}
-
-// Sidecar is what only RuntimeSidecar has.
-//
-// +kubebuilder:object:generate=false
-type Sidecar struct {
-	// Key is a rule of clients/sidecar/key.Parse.
-	Key string
-	// Patience is how long a request waits for a shard that moves.
-	Patience      time.Duration
-	Strict, Hooks bool
-	// InQueueProxy: it is a part of queue-proxy, and not a container of its own.
-	InQueueProxy bool
 }
 
 // defaults holds the defaults of each runtime's own configuration.
@@ -266,7 +245,7 @@ func (p *statefulParser) runtime() {
 	p.out = defaults[r]
 	p.out.Runtime, p.out.MetricsPath, p.out.EntityTypes = r, "/metrics", slices.Clone(p.out.EntityTypes)
 	if r == RuntimeSidecar {
-		p.out.Sidecar = &Sidecar{Patience: defaultPatience, Hooks: true}
+		p.out.Sidecar = &Sidecar{Patience: defaultPatience, Hooks: true, Resources: defaultResources()}
 	}
 }
 
@@ -318,16 +297,13 @@ func (p *statefulParser) read(name string) {
 	case AnnotationKey:
 		p.key(name, value)
 	case AnnotationPatience:
-		d, err := time.ParseDuration(value)
-		if err != nil || d < minPatience || d > maxPatience {
-			p.wrong(name, "it must be a duration from %s to %s, such as %s", minPatience, maxPatience, defaultPatience)
-			return
-		}
-		p.out.Sidecar.Patience = d
+		p.patience(name, value)
 	case AnnotationStrict:
 		p.flag(name, value, &p.out.Sidecar.Strict)
 	case AnnotationHooks:
 		p.flag(name, value, &p.out.Sidecar.Hooks)
+	case AnnotationResources:
+		p.resources(name, value)
 	}
 }
 
@@ -355,34 +331,6 @@ func nearest(name string) string {
 		return levenshtein.ComputeDistance(name, strings.TrimPrefix(a.name, StatefulPrefix))
 	}
 	return slices.MinFunc(annotations, func(a, b annotation) int { return cmp.Compare(edits(a), edits(b)) }).name
-}
-
-func (p *statefulParser) key(name, value string) {
-	if len(value) > maxKeyRule {
-		p.wrong(name, "it has %d bytes; at most %d are allowed", len(value), maxKeyRule)
-		return
-	}
-	if _, err := key.Parse(value); err != nil {
-		p.wrong(name, "%v", err)
-		return
-	}
-	p.out.Sidecar.Key = value
-}
-
-func (p *statefulParser) proxy(name, value string) {
-	switch {
-	case value == ProxyQueueProxy && p.out.Runtime == RuntimeSidecar:
-		p.out.Sidecar.InQueueProxy = true
-	case p.out.Runtime == RuntimeSidecar:
-		p.wrong(name, "runtime %s has its own; remove the annotation, set it to %s, or name the runtime of that proxy", RuntimeSidecar,
-			ProxyQueueProxy)
-	case value == ProxyQueueProxy:
-		p.wrong(name, "only runtime %s can be a part of %[2]s", RuntimeSidecar, ProxyQueueProxy)
-	case len(validation.IsDNS1123Label(value)) > 0:
-		p.wrong(name, "it must be the name of a sidecar in ConfigMap config-sidecars, such as akka-proxy")
-	default:
-		p.out.Proxy = value
-	}
 }
 
 func (p *statefulParser) flag(name, value string, into *bool) {

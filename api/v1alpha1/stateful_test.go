@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestParseStateful(t *testing.T) {
@@ -23,18 +27,18 @@ func TestParseStateful(t *testing.T) {
 		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false, "", nil, ""}},
 		"sidecar": {
 			map[string]string{AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User"},
-			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{Key: "header:X-User", Patience: 10 * time.Second, Hooks: true}, ""},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{Key: "header:X-User", Patience: 10 * time.Second, Hooks: true, Resources: defaultResources()}, ""},
 		},
 		"sidecar, all annotations": {
 			map[string]string{
 				AnnotationRuntime: "sidecar", AnnotationKey: " path:/carts/{key} ", AnnotationPatience: "2s", AnnotationStrict: "true", AnnotationHooks: "false",
 				AnnotationEntityTypes: "Cart", AnnotationShards: "32", AnnotationCallsPerRequest: "1", AnnotationPlacement: "enforce",
 			},
-			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Cart"}, 32, true, PlacementEnforce, &Sidecar{"path:/carts/{key}", 2 * time.Second, true, false, false}, ""},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Cart"}, 32, true, PlacementEnforce, &Sidecar{"path:/carts/{key}", 2 * time.Second, true, false, false, defaultResources()}, ""},
 		},
 		"sidecar in queue-proxy": {
 			map[string]string{AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User", AnnotationProxy: "queue-proxy"},
-			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{"header:X-User", 10 * time.Second, false, true, true}, ""},
+			Stateful{RuntimeSidecar, 8481, "/metrics", 8481, []string{"Key"}, 100, false, PlacementObserve, &Sidecar{"header:X-User", 10 * time.Second, false, true, true, defaultResources()}, ""},
 		},
 		"all annotations": {
 			map[string]string{
@@ -156,6 +160,15 @@ func TestWrongSidecars(t *testing.T) {
 		{AnnotationPatience, "long", "it must be a duration"},
 		{AnnotationStrict, "yes", "it must be true or false"},
 		{AnnotationHooks, "", "it must be true or false"},
+		{AnnotationResources, "512Mi", "such as {limits: {memory: 1Gi}}"},
+		{AnnotationResources, "{limit: {memory: 1Gi}}", `unknown field "limit"`},
+		{AnnotationResources, "{limits: {memory: much}}", "quantities must match"},
+		{AnnotationResources, "{limits: {memory: 1Gi, memory: 2Gi}}", "already set"},
+		{AnnotationResources, "{limits: {nvidia.com/gpu: 1}}", "limits.nvidia.com/gpu does not exist"},
+		{AnnotationResources, "{requests: {cpu: 0}}", "requests.cpu is 0; it must be more than 0"},
+		{AnnotationResources, "{requests: {memory: 1Gi}}", "requests.memory is 1Gi, which is more than the limit 512Mi"},
+		{AnnotationResources, "{requests: {cpu: 2}, limits: {cpu: 1}}", "requests.cpu is 2, which is more than the limit 1"},
+		{AnnotationResources, "# " + strings.Repeat("x", 1100), "more than 1024 bytes"},
 		{AnnotationEntityTypes, "Cart,Order", "at most 1"},
 		{AnnotationManagementPort, "8558", "always uses port 8481"},
 		{AnnotationMetricsPort, "9464", "always uses port 8481"},
@@ -172,6 +185,39 @@ func TestWrongSidecars(t *testing.T) {
 	}
 	if _, _, err := ParseStateful(map[string]string{AnnotationRuntime: "sidecar"}); err == nil || !strings.Contains(err.Error(), AnnotationKey+" is missing") {
 		t.Errorf("without a key: %v", err)
+	}
+}
+
+func TestResourcesOfTheSidecar(t *testing.T) {
+	t.Parallel()
+	list := func(cpu, memory string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for name, v := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
+			if v != "" {
+				out[name] = resource.MustParse(v)
+			}
+		}
+		return out
+	}
+	for value, want := range map[string]corev1.ResourceRequirements{
+		"":                                    {Requests: list("25m", "32Mi"), Limits: list("", "512Mi")},
+		"{limits: {memory: 1Gi}}":             {Requests: list("25m", "32Mi"), Limits: list("", "1Gi")},
+		"{limits: {memory: 16Mi}}":            {Requests: list("25m", "16Mi"), Limits: list("", "16Mi")},
+		"{limits: {cpu: 10m}}":                {Requests: list("10m", "32Mi"), Limits: list("10m", "512Mi")},
+		"requests:\n  cpu: 1\n  memory: 64Mi": {Requests: list("1", "64Mi"), Limits: list("", "512Mi")},
+	} {
+		s, _, err := ParseStateful(map[string]string{
+			AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User", AnnotationResources: value,
+		})
+		if err != nil || !equality.Semantic.DeepEqual(s.Sidecar.Resources, want) {
+			t.Errorf("%q: %+v, %v", value, s.Sidecar, err)
+		}
+	}
+	_, _, err := ParseStateful(map[string]string{
+		AnnotationRuntime: "sidecar", AnnotationKey: "header:X-User", AnnotationProxy: "queue-proxy", AnnotationResources: "{limits: {memory: 1Gi}}",
+	})
+	if err == nil || !strings.Contains(err.Error(), "queue.sidecar.serving.knative.dev/memory-resource-limit") {
+		t.Errorf("in queue-proxy: %v", err)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"knative.dev/serving/pkg/apis/serving"
 
@@ -343,13 +342,7 @@ func container(d v1alpha1.Stateful, s Settings, queue *corev1.Container, port in
 			}},
 			PeriodSeconds: startupPeriod, FailureThreshold: startupFails,
 		},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("25m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
-			},
-			// An estimate for 10,000 open requests: 500 take 15 MiB of heap, with their clients and the container.
-			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
-		},
+		Resources: d.Sidecar.Resources,
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

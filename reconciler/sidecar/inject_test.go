@@ -75,6 +75,7 @@ func TestInject(t *testing.T) {
 	pod := revision.Pod(t, declared(map[string]string{
 		v1alpha1.AnnotationShards: "32", v1alpha1.AnnotationEntityTypes: "Cart", v1alpha1.AnnotationStrict: "true",
 		v1alpha1.AnnotationHooks: "false", v1alpha1.AnnotationPatience: "2s",
+		v1alpha1.AnnotationResources: "{limits: {memory: 1Gi}}",
 	}), func(r *servingv1.Revision, _ *config.Config) {
 		r.Spec.TimeoutSeconds, r.Spec.ContainerConcurrency = &timeout, &parallel
 		r.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 3000}}
@@ -98,6 +99,9 @@ func TestInject(t *testing.T) {
 	}
 	if got := environment(c); !maps.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
+	}
+	if memory := c.Resources.Limits.Memory().String(); memory != "1Gi" {
+		t.Errorf("the limit is %s", memory)
 	}
 	// Only the sidecar has the token.
 	if len(c.VolumeMounts) != 1 || c.VolumeMounts[0].MountPath != "/var/run/secrets/placement.knative-cdevents.dev" {
