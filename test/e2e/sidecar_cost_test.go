@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,6 +33,8 @@ type way struct {
 	keys  []string
 	took  []time.Duration
 	spent map[string]time.Duration
+	// status is what the application answers: it refuses what comes without the sidecar's headers.
+	status int
 }
 
 // TestSidecarCost compares requests through queue-proxy and the sidecar with those through queue-proxy alone, in one run:
@@ -45,16 +48,15 @@ func TestSidecarCost(t *testing.T) {
 	ctx := t.Context()
 	s.releasedServing()
 	bare := emptyScene(t).notOptedIn()
-	bare.Annotations = map[string]string{
-		"stateful.knative-cdevents.dev/runtime": "", "stateful.knative-cdevents.dev/key": "", "stateful.knative-cdevents.dev/placement": "",
-		"stateful.knative-cdevents.dev/entity-types": "", "stateful.knative-cdevents.dev/calls-per-request": "",
-	}
+	bare.Annotations = withoutSidecar()
 	s.must(suite.Carts.DeployAlone(ctx, bare))
 	without, err := suite.Carts.Pods(ctx, bare)
 	s.must(err)
-	ways := []*way{{name: "without", pod: &without[0], keys: []string{"cart-1", "cart-2", "cart-3"}}}
-	all := without
-	var pods []corev1.Pod
+	ways := []*way{{
+		name: "without", pod: &without[0], keys: []string{"cart-1", "cart-2", "cart-3"}, status: http.StatusInternalServerError,
+	}}
+	envoys, pods := emptyScene(t).envoy()
+	ways, all := append(ways, envoys...), append(without, pods...)
 	for _, form := range []string{"container", "queue-proxy"} {
 		app := emptyScene(t).plain()
 		if form == "queue-proxy" {
@@ -106,7 +108,8 @@ func (s *scene) costly(app *kit.Cart, form string) ([]*way, []corev1.Pod) {
 	s.must(err)
 	owners, err := suite.Carts.ShardOwners(ctx, app)
 	s.must(err)
-	local, forwarded := &way{name: form + " local", pod: &pods[0]}, &way{name: form + " forwarded", pod: &pods[0]}
+	local := &way{name: form + " local", pod: &pods[0], status: http.StatusOK}
+	forwarded := &way{name: form + " forwarded", pod: &pods[0], status: http.StatusOK}
 	for i := range 400 {
 		key := fmt.Sprintf("cart-%d", i)
 		if owners[fmt.Sprint(clients.Shard(key))].Pod == pods[0].Name {
@@ -139,20 +142,30 @@ func (w *way) send(s *scene, n int) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	for i := range n {
-		url := fmt.Sprintf("http://%s:8012/cart/%s?for=0s", w.pod.Status.PodIP, w.keys[i%len(w.keys)])
-		req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, url, nil)
-		s.must(err)
 		began := time.Now()
-		resp, err := client.Do(req)
+		body, status, err := w.get(s.Context(), client, w.keys[i%len(w.keys)])
 		s.must(err)
-		_, err = io.Copy(io.Discard, resp.Body)
-		s.must(err)
-		_ = resp.Body.Close() // it was read
 		w.took = append(w.took, time.Since(began))
-		if w.name != "without" && resp.StatusCode != http.StatusOK {
-			s.Fatalf("%s: %s", w.name, resp.Status)
+		if status != w.status {
+			s.Fatalf("%s: %d %s", w.name, status, body)
 		}
 	}
+}
+
+// get sends one request.
+func (w *way) get(ctx context.Context, client *http.Client, key string) (body []byte, status int, err error) {
+	url := fmt.Sprintf("http://%s:8012/cart/%s?for=0s", w.pod.Status.PodIP, key)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = resp.Body.Close() }() // a read error is already returned
+	body, err = io.ReadAll(resp.Body)
+	return body, resp.StatusCode, err
 }
 
 // processor sums up the time of containers, by their name.

@@ -195,14 +195,7 @@ func (s *scene) other() {
 	ctx := s.Context()
 	image, err := suite.Image(ctx, "./test/apps/relay")
 	s.must(err)
-	configure := func(ctx context.Context, entry any) {
-		patch, err := json.Marshal(map[string]any{"data": map[string]any{"relay": entry}})
-		s.must(err)
-		_, err = suite.Kube.CoreV1().ConfigMaps(kit.Namespace).Patch(ctx, "config-sidecars", types.MergePatchType, patch, metav1.PatchOptions{})
-		s.must(err)
-	}
-	s.Cleanup(func() { configure(context.WithoutCancel(ctx), nil) })
-	configure(ctx, `
+	s.namedSidecar("relay", `
 container:
   name: relay
   image: `+image+`
@@ -218,14 +211,10 @@ environment: {GREETING: example.com/greeting}
 		v1alpha1.AnnotationRuntime: string(v1alpha1.RuntimeCustom), v1alpha1.AnnotationProxy: "relay", "example.com/greeting": "hello",
 		"autoscaling.knative.dev/min-scale": "1",
 	}
-	// The injector may not know the ConfigMap yet, and says which sidecars there are.
-	s.must(kit.Wait(ctx, time.Minute, "the sidecar to be known", func(ctx context.Context) error {
+	s.untilNamed(func(ctx context.Context) error {
 		_, err := suite.Serving.ServingV1().Services(s.ns).Create(ctx, service, metav1.CreateOptions{})
-		if err != nil && strings.Contains(err.Error(), "config-sidecars") {
-			return kit.NotYet("%v", err)
-		}
 		return err
-	}))
+	})
 	ready, err := suite.Services.Wait(ctx, s.ns, "shop", "")
 	s.must(err)
 	in, err := suite.Services.Ingress(ctx)
