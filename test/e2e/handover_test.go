@@ -20,7 +20,7 @@ import (
 // delivery after it dies, and until a leader that is stopped while its sink hangs has ended.
 const (
 	handoverWithin = 5 * time.Second
-	failoverWithin = 20 * time.Second
+	failoverWithin = 25 * time.Second // lease-duration and two attempts of another replica, 4.4 s at most each, and the way
 	endWithin      = 5 * time.Second
 )
 
