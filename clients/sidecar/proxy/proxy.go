@@ -105,8 +105,9 @@ func New(o Options) *Proxy {
 		p.toMember = pair{o.Member.Transport(false), o.Member.Transport(true)}
 	}
 	buffers := &sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+	// It flushes streams at once, and a body of known length as queue-proxy does: not before it fills a buffer or ends.
 	p.proxy = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: p, FlushInterval: -1, BufferPool: pool{buffers}, ErrorHandler: p.problem,
+		Rewrite: p.rewrite, Transport: p, BufferPool: pool{buffers}, ErrorHandler: p.problem,
 		ModifyResponse: func(r *http.Response) error { strip(r.Header); strip(r.Trailer); return nil },
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
