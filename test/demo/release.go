@@ -76,6 +76,10 @@ func (d *demo) release(ctx context.Context) error {
 
 	d.out.chapter("9. A stateful application: the pod that receives a request may not be the one that handles it")
 	c := d.cart()
+	before, err := d.withoutSidecar(ctx)
+	if err != nil {
+		return err
+	}
 	events, err := d.shard(ctx, c, &running)
 	if err != nil {
 		return err
@@ -85,6 +89,9 @@ func (d *demo) release(ctx context.Context) error {
 		return err
 	}
 	if err := clients.SendUntil(ctx, c.Stable()); err != nil {
+		return err
+	}
+	if err := d.showSpread(ctx, clients, before); err != nil {
 		return err
 	}
 	sending, enough := context.WithTimeout(ctx, rolloutTime)

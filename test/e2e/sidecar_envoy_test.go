@@ -73,8 +73,7 @@ func (s *scene) envoy() ([]*way, []corev1.Pod) {
 	s.must(err)
 	s.namedSidecar("envoy", fmt.Sprintf(envoyEntry, image, envoyFilter("members", `, hash_policy: [{header: {header_name: ":path"}}]`),
 		envoyFilter("application", "")))
-	app := s.plain()
-	app.Annotations = withoutSidecar()
+	app := s.plain().Bare()
 	app.Annotations["stateful.knative-cdevents.dev/runtime"] = "custom"
 	app.Annotations["stateful.knative-cdevents.dev/proxy"] = "envoy"
 	members := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "members"}, Spec: corev1.ServiceSpec{
@@ -109,15 +108,6 @@ func (s *scene) envoy() ([]*way, []corev1.Pod) {
 		return nil
 	}))
 	return []*way{local, forwarded}, pods
-}
-
-// withoutSidecar are the template's annotations with which the application has no sidecar of ours.
-func withoutSidecar() map[string]string {
-	out := map[string]string{}
-	for _, name := range []string{"runtime", "key", "placement", "entity-types", "calls-per-request"} {
-		out["stateful.knative-cdevents.dev/"+name] = ""
-	}
-	return out
 }
 
 // namedSidecar adds an entry to ConfigMap config-sidecars until the test ends.

@@ -28,7 +28,7 @@ type place struct {
 // answer is the response to a request for a cart.
 type answer struct {
 	Request string `json:"request"`
-	Shard   string `json:"shard"`
+	Shard   string `json:"shard,omitempty"`
 	Entered place  `json:"entered"`
 	// Outcome is "ok", or "error" for a fault of this build, or says which promise was broken.
 	Outcome string `json:"outcome"`

@@ -81,6 +81,15 @@ func (k Carts) Plain(namespace, image string) *Cart {
 	}
 }
 
+// Bare makes the application of Plain one without a sidecar: its requests are handled where they enter.
+func (c *Cart) Bare() *Cart {
+	c.Annotations = map[string]string{}
+	for _, name := range []string{"runtime", "key", "placement", "entity-types", "calls-per-request"} {
+		c.Annotations["stateful.knative-cdevents.dev/"+name] = ""
+	}
+	return c
+}
+
 // sidecarPort is where the sidecar tells what it knows.
 const sidecarPort = "8481"
 
