@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestSidecarTraffic sends requests through the ingress that are not short.
+// TestSidecarTraffic sends requests through the ingress that are not short, and many for one key.
 func TestSidecarTraffic(t *testing.T) {
 	onlyInFull(t)
 	withInjector(t)
@@ -24,6 +24,8 @@ func TestSidecarTraffic(t *testing.T) {
 		t.Run("Streams"+form, func(t *testing.T) { emptyScene(t).streams(form == "InQueueProxy") })
 		t.Run("GRPC"+form, func(t *testing.T) { emptyScene(t).calls(form == "InQueueProxy") })
 	}
+	t.Run("HotKey", func(t *testing.T) { emptyScene(t).hotKey(50) })
+	t.Run("HotKeyWithoutRoom", func(t *testing.T) { emptyScene(t).hotKey(5) })
 }
 
 // streaming is the application of test/apps/streams in two pods. The key is in a header.
