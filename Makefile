@@ -193,6 +193,11 @@ bench-sidecar: PARTS = serving
 bench-sidecar: e2e-cluster ## Compare requests through the sidecar with those without it, on real Knative (15 min, quiet machine); ENVOY=a program of Envoy to compare with
 	@$(E2E_ENV) E2E_FULL=true E2E_ENVOY=$(ENVOY) E2E_COMPARE=true go test -tags e2e -count=1 -timeout 40m -v -run "TestSidecar(Cost|ColdStart)" ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
 
+.PHONY: conformance-sidecar
+conformance-sidecar: PARTS = serving
+conformance-sidecar: e2e-cluster ## Run Knative's own tests of what a container meets, with the sidecar and without it
+	@$(E2E_ENV) E2E_FULL=true E2E_CONFORMANCE=true go test -tags e2e -count=1 -timeout 150m -v -run TestSidecarConformance ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
 .PHONY: e2e-cluster
 e2e-cluster:
 	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS) DEPS=--java; fi

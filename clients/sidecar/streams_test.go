@@ -59,6 +59,12 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Grpc-Status", "0")
 		w.Header().Set(http.TrailerPrefix+"Unannounced", "yes")
+	case "/fail": // as soon as it has a line
+		w.Header().Set("Trailer", "Grpc-Status")
+		w.Header().Set("Content-Type", "application/grpc")
+		_, _ = bufio.NewReader(r.Body).ReadString('\n')
+		flush()
+		w.Header().Set("Grpc-Status", "9")
 	case "/upload":
 		n, err := io.Copy(io.Discard, r.Body)
 		_, _ = fmt.Fprintf(w, "%d %v", n, err)
@@ -180,6 +186,27 @@ func TestGRPC(t *testing.T) {
 		}
 		if resp.Trailer.Get("Grpc-Status") != "0" || resp.Trailer.Get("Unannounced") != "yes" || resp.ProtoMajor != 2 {
 			t.Errorf("%s %v", resp.Proto, resp.Trailer)
+		}
+	})
+}
+
+// A call may fail while the client goes on to send. Neither waits for the other one.
+func TestGRPCThatFails(t *testing.T) {
+	streaming(t, func(t *testing.T, _ *fleet, entry *pod, _ *streams, key string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		body, out := io.Pipe()
+		defer func() { _ = out.Close() }()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, entry.entry+"/fail", body)
+		req.Header.Set("X-Key", key)
+		go func() { _, _ = io.WriteString(out, "message\n") }()
+		resp, err := h2c().RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 || resp.Trailer.Get("Grpc-Status") != "9" {
+			t.Errorf("%q %v %v", rest, err, resp.Trailer)
 		}
 	})
 }

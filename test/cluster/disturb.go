@@ -85,3 +85,24 @@ func runSignal(_ context.Context, say *report.Reporter, args []string) error {
 	}
 	return n.Signal(signals[rest[0]], rest[1])
 }
+
+// runNetwork cuts a pod off from the network, or connects it again.
+func runNetwork(ctx context.Context, say *report.Reporter, args []string) error {
+	flags := flag.NewFlagSet("network", flag.ContinueOnError)
+	rest, err := parse(flags, args, -1)
+	if err != nil {
+		return err
+	}
+	cut, mend := len(rest) > 1 && rest[0] == "cut", len(rest) == 1 && rest[0] == "mend"
+	if !cut && !mend {
+		return errors.New("say \"cut\" and the IP address of a pod, with those of pods that it still reaches, or \"mend\"")
+	}
+	n, err := sharedNode(say)
+	if err != nil {
+		return err
+	}
+	if mend {
+		return n.Mend(ctx)
+	}
+	return n.Cut(ctx, rest[1], rest[2:]...)
+}

@@ -50,6 +50,7 @@ func commands() []command {
 		{"restart", "DAEMON", "restart one of the node's programs", runRestart},
 		{"compact", "", "compact etcd, so that it keeps only the current state of objects", runCompact},
 		{"signal", "KILL|STOP|CONT POD-UID[/CONTAINER-ID]", "send a signal to all processes of a pod, or of one container", runSignal},
+		{"network", "cut POD-IP [OTHER-IP…] | mend", "cut a pod off from all pods but those others, or connect it again", runNetwork},
 		{"deps", "[--install] [--java] [--browser]", "print, or install, the Debian packages that are missing", runDeps},
 	}
 }

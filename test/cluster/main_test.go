@@ -41,6 +41,7 @@ func TestUsageErrorsDifferFromFailures(t *testing.T) {
 		"takes at most 1 argument": {"logs", "a", "b"},
 		"name one of the daemons":  {"restart", "kube-apiservr"},
 		"name a signal":            {"signal", "HUP", "7d1f"},
+		"the IP address of a pod":  {"network", "cut"},
 		"that can be removed":      {"remove", "serving"},
 	} {
 		if err := call(t, args...); err == nil || !strings.Contains(err.Error(), want) {

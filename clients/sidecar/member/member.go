@@ -255,6 +255,8 @@ func (m *Member) rejects(from placement.Peer, r placement.Request) string {
 	switch {
 	case m.view.Load().byPin[from.Pin].Pin == "":
 		return "this member does not know the caller"
+	case r == placement.Request{}:
+		return "this member does not know such a request; is it of an older version?"
 	case r.Activate != nil:
 		return "requests are forwarded, not activated"
 	case r.Claim != nil && r.Claim.From != from.Address, r.Released != nil && r.Released.From != from.Address,

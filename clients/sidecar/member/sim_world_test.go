@@ -84,6 +84,8 @@ type world struct {
 	random *rand.Rand
 	dir    string
 	strict bool
+	// skewed: the members and the controller are of different versions.
+	skewed bool
 	began  time.Time
 
 	lock  sync.Mutex
@@ -141,6 +143,8 @@ type link struct {
 	world *world
 	node  *node
 	pin   string
+	// version of the process.
+	version version
 }
 
 // Call implements Network: messages take time, and some get lost, or their answers do.
@@ -169,7 +173,8 @@ func (l *link) Call(ctx context.Context, to placement.Peer, r placement.Request)
 	if !w.thaw(ctx, at) {
 		return placement.Reply{}, ctx.Err()
 	}
-	got := m.Receive(ctx, placement.Peer{Pin: l.pin, Address: l.node.address}, r)
+	got := m.Receive(ctx, placement.Peer{Pin: l.pin, Address: l.node.address}, sent(l.version, r))
+	got = sent(w.versionOf(at), got)
 	w.lock.Lock()
 	cut = at.dead || at.cutPeers || l.node.cutPeers || w.random.IntN(200) == 0
 	w.lock.Unlock()
@@ -190,6 +195,9 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	until := time.Now().Add(wait)
 	answer := func(status int, body any) (*http.Response, error) {
 		data, err := json.Marshal(body)
+		if err == nil && w.skewed {
+			data, err = newer.rewrite(data)
+		}
 		if !w.between(ctx, time.Millisecond, 50*time.Millisecond) || !w.thaw(ctx, l.node) {
 			return nil, ctx.Err()
 		}
@@ -308,7 +316,7 @@ func (w *world) addPod() {
 }
 
 func (w *world) startSidecar(n *node) {
-	l := &link{world: w, node: n}
+	l := &link{world: w, node: n, version: w.versionOf(n)}
 	m, err := New(Options{
 		Settings: placement.Settings{
 			Shards: simShards, ShardOf: placement.ShardOf, URL: "http://controller", Namespace: "shop", Service: "cart",

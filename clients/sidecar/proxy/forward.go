@@ -34,7 +34,9 @@ func (p *Proxy) forward(r *http.Request, s *request, address string, version int
 	if r.Body != nil && r.Body != http.NoBody {
 		// The member reads the body only if it holds the shard, so that another one can have it.
 		out.Header.Set("Expect", "100-continue")
-		tracked.body = r.Body
+		if tracked.body = r.Body; r.ProtoMajor == 2 {
+			tracked.body = &breakable{r.Body, s.body}
+		}
 		out.Body = tracked
 	}
 	impatient := time.AfterFunc(time.Until(deadline), func() {
@@ -118,8 +120,22 @@ func (t *tracker) Read(b []byte) (int, error) {
 	return t.body.Read(b) //nolint:wrapcheck // a reader's contract
 }
 
-// Close implements io.Closer. The server closes the body itself.
-func (*tracker) Close() error { return nil }
+// Close implements io.Closer. A body of which nothing was read can still go to another member.
+func (t *tracker) Close() error {
+	if body, is := t.body.(*breakable); is && t.read() {
+		return body.Close()
+	}
+	return nil // the server closes the body itself
+}
+
+// breakable is the body of a request over HTTP/2. If the container has answered before the client has ended its part,
+// as a call of gRPC that fails does, the transport closes the body, and waits for whoever reads it. The close of
+// httputil.ReverseProxy does nothing, so the answer would wait for the client, and the client for the answer. Over
+// HTTP/1.1, a close itself may wait for the client.
+type breakable struct {
+	io.Reader
+	io.Closer
+}
 
 // once keeps a transport from sending a request again after it may have been handled. The transport does that with
 // requests that have no body: over HTTP/1.1 if their method or a header, be it empty, says that it does no harm, and

@@ -17,6 +17,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -144,9 +145,10 @@ type request struct {
 	expects bool
 	begun   time.Time
 	visit   *member.Visit
-	// writer and whole are of the request that came in, and cutter ends it in time.
+	// writer, whole and body are of the request that came in, and cutter ends it in time.
 	writer  *recorder
 	whole   context.Context //nolint:containedctx // it is a part of the request
+	body    io.Closer
 	cutter  *cutter
 	release func()
 	handled bool
@@ -247,7 +249,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
 	}
 	strip(r.Trailer)
 	seen := &recorder{ResponseWriter: w}
-	s.writer, s.whole = seen, r.Context()
+	s.writer, s.whole, s.body = seen, r.Context(), r.Body
 	complete := false
 	defer func() {
 		if s.cutter != nil {
@@ -423,6 +425,9 @@ func (p *Proxy) handle(r *http.Request, s *request) (*http.Response, error) {
 	p.o.Metrics.handling.Add(1)
 	p.o.Metrics.started.Add(1)
 	s.handled = true
+	if r.ProtoMajor == 2 && out.Body != nil {
+		out.Body = &breakable{out.Body, s.body}
+	}
 	resp, err := p.toApplication.of(r).RoundTrip(once(out))
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 		conn := resp.Body // the transport does not look at the context any more

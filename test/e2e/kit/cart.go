@@ -34,6 +34,8 @@ type Cart struct {
 	Annotations map[string]string
 	// CanaryAnnotations are added for the second Revision.
 	CanaryAnnotations map[string]string
+	// Change changes the Service before it is created; nil: nothing.
+	Change func(*servingv1.Service)
 	// Tagged gives both Revisions a tag, so that neither is scaled to zero without traffic.
 	Tagged bool
 
@@ -125,6 +127,9 @@ func (k Carts) DeployAlone(ctx context.Context, c *Cart) error {
 			s.Namespace = c.Namespace
 			s.Spec.Template.Spec.Containers[0].Image = c.Image
 			c.change(&s, c.Env, c.Annotations)
+			if c.Change != nil {
+				c.Change(&s)
+			}
 			if err := k.Services.Create(ctx, &s); err != nil {
 				return err
 			}

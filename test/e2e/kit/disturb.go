@@ -70,6 +70,15 @@ func (k Workloads) Crash(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
+// CutOff cuts a pod off from all other pods and Services, except from the pods with the given addresses, as if its node
+// were. The machine still reaches it. Only one pod at a time can be cut off.
+func (k Workloads) CutOff(ctx context.Context, p *corev1.Pod, except ...string) error {
+	return k.cluster(ctx, append([]string{"network", "cut", p.Status.PodIP}, except...)...)
+}
+
+// Mend connects the pod again that was cut off.
+func (k Workloads) Mend(ctx context.Context) error { return k.cluster(ctx, "network", "mend") }
+
 // RestartDaemon restarts a program of the cluster made by test/cluster, and returns when it runs again.
 func (k *Kit) RestartDaemon(ctx context.Context, name string) error {
 	return k.cluster(ctx, "restart", name)

@@ -3,10 +3,12 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -44,6 +46,14 @@ func (k Services) Ingress(ctx context.Context) (*Ingress, error) {
 	}
 	in.base = base
 	return in, nil
+}
+
+// Address returns where to connect to for the Service with that URL, as host:port.
+func (in *Ingress) Address(service *url.URL) string {
+	if in.base != nil {
+		service = in.base
+	}
+	return net.JoinHostPort(service.Hostname(), cmp.Or(service.Port(), "80"))
 }
 
 // Answer is the sample application's response.

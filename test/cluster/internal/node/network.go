@@ -19,7 +19,7 @@ import (
 )
 
 // tables are the nftables tables that the cluster creates.
-var tables = []string{"ip " + Name, "ip kube-proxy", "ip6 kube-proxy"}
+var tables = []string{"ip " + Name, "ip " + cutTable, "ip kube-proxy", "ip6 kube-proxy"}
 
 // sysctls are the kernel settings for routing between pods.
 var sysctls = map[string]string{"net/ipv4/ip_forward": "1"}
