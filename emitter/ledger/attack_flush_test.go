@@ -21,7 +21,7 @@ func TestLastAcknowledgementsAreWrittenDespiteAnError(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	var failures atomic.Int64
 	s.Before = func(verb, _ string) error {
 		if verb == "update" && failures.Add(1) == 1 {
