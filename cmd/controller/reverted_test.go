@@ -101,9 +101,10 @@ func TestNothingIsWrittenAfterAPIServerWentBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			entry := s.Peek(ledger.Name(spec)).DeepCopy()
-			e.ledger.Acknowledge(entry.Name, source.UID, 1)
+			sent := e.ledger.Pending(ledger.KeyOf(spec), source.UID)
+			e.ledger.Acknowledge(sent[0], source.UID)
 			c.happens(e, entry)
-			e.ledger.Acknowledge(entry.Name, source.UID, 2)
+			e.ledger.Acknowledge(sent[1], source.UID)
 			if got := errors.Is(context.Cause(e.stopping), errReverted); got != c.undone {
 				t.Errorf("the process stops to start again: %v, want %v", got, c.undone)
 			}

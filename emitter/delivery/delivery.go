@@ -24,8 +24,8 @@ type Ledger interface {
 	// Admit waits until the acknowledgement of an event of the CDEventSubject can be held. It returns false if it
 	// cannot be yet.
 	Admit(ctx context.Context, name string) bool
-	Acknowledge(name string, source types.UID, sequence int64)
-	Drop(name string, source types.UID, sequence int64, reason string)
+	Acknowledge(p ledger.Pending, source types.UID)
+	Drop(p ledger.Pending, source types.UID, reason string)
 	Abandon(source types.UID, leads func(types.NamespacedName) bool)
 }
 

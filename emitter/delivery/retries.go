@@ -22,6 +22,8 @@ type retries struct {
 type retry struct {
 	line     string
 	sequence int64
+	// at is the time of its transition: after its object was forgotten, another event has its number.
+	at time.Time
 	// tries counts the attempts, and failures those that use up spec.delivery.retry: not
 	// those after which the event is kept in any case.
 	tries, failures int
@@ -34,8 +36,8 @@ type retry struct {
 // failed counts one more failure of an event.
 func (r *retries) failed(key ledger.Key, event ledger.Pending, out transport.Outcome) retry {
 	t := r.byObject[key]
-	if t.line != event.Name || t.sequence != event.Transition.Sequence {
-		t = retry{line: event.Name, sequence: event.Transition.Sequence}
+	if t.line != event.Name || t.sequence != event.Transition.Sequence || !t.at.Equal(event.Transition.Time) {
+		t = retry{line: event.Name, sequence: event.Transition.Sequence, at: event.Transition.Time}
 	}
 	t.tries++
 	if out.Class == transport.Retry {

@@ -76,13 +76,13 @@ func (q *sourceQueue) acknowledge(a *attempt) decision {
 
 // settle takes an event off the ledger's pending ones.
 func (q *sourceQueue) settle(a *attempt) decision {
-	q.d.Ledger.Acknowledge(a.pending.Name, a.source.UID, a.pending.Transition.Sequence)
+	q.d.Ledger.Acknowledge(a.pending, a.source.UID)
 	return finished
 }
 
 // giveUp does the same for an event that is not sent, and counts it by reason.
 func (q *sourceQueue) giveUp(a *attempt, reason string) decision {
-	q.d.Ledger.Drop(a.pending.Name, a.source.UID, a.pending.Transition.Sequence, reason)
+	q.d.Ledger.Drop(a.pending, a.source.UID, reason)
 	return finished
 }
 

@@ -163,7 +163,7 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 		wg.Go(work)
 	}
 	wg.Wait()
-	if n := l.queue.Len(); n > 0 {
+	if n := l.Held(); n > 0 {
 		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again",
 			"subjects", n)
 	}
@@ -183,15 +183,25 @@ func (l *Ledger) next(ctx context.Context) bool {
 		l.queue.AddAfter(name, ackRetry)
 		return true
 	}
-	if err := l.WriteAcks(ctx, name); err != nil {
+	for {
+		err := l.WriteAcks(ctx, name)
+		if err == nil {
+			l.queue.Forget(name)
+			return true
+		}
 		if ctx.Err() == nil {
 			logging.FromContext(ctx).Warnw("Acknowledgements are not written yet", "subject", name, "error", err)
 		}
-		l.queue.AddRateLimited(name)
-		return true
+		if !l.queue.ShuttingDown() {
+			l.queue.AddRateLimited(name)
+			return true
+		}
+		select { // the queue takes nothing back
+		case <-ctx.Done():
+			return false
+		case <-time.After(ackRetry):
+		}
 	}
-	l.queue.Forget(name)
-	return true
 }
 
 // yields reports whether the acknowledgements of a CDEventSubject wait for the transitions that are being

@@ -92,7 +92,7 @@ func (f *fleet) acknowledge(n int) {
 	f.t.Helper()
 	for i := range n {
 		for _, p := range f.l.Pending(ledger.KeyOf(service(i)), "a") {
-			f.l.Acknowledge(p.Name, "a", p.Transition.Sequence)
+			acknowledge(f.l, p.Name, "a", p.Transition.Sequence)
 		}
 	}
 }
@@ -178,10 +178,10 @@ func TestWhatIsAcknowledgedDuringADropIsWritten(t *testing.T) {
 		f.journal(1, "")
 	}
 	name := ledger.Name(service(0))
-	f.l.Drop(name, "a", 1, ledger.DroppedRejected)
+	f.l.Drop(event(f.l, name, "a", 1), "a", ledger.DroppedRejected)
 	f.s.Before = func(string, string) error {
 		f.s.Before = nil
-		f.l.Acknowledge(name, "a", 2)
+		acknowledge(f.l, name, "a", 2)
 		return nil
 	}
 	f.write()
@@ -204,10 +204,10 @@ func TestAFormerLeaderKeepsNewerAcknowledgements(t *testing.T) {
 		former.journal(1, "")
 	}
 	name := ledger.Name(service(0))
-	former.l.Acknowledge(name, "a", 1)
+	acknowledge(former.l, name, "a", 1)
 	leads = false
 	present := newFleet(t, s)
-	present.l.Acknowledge(name, "a", 2)
+	acknowledge(present.l, name, "a", 2)
 	present.write()
 	if got := former.write(); got != 0 { // the first attempt conflicts, and then nothing is left to write
 		t.Errorf("%d writes", got)
@@ -215,7 +215,7 @@ func TestAFormerLeaderKeepsNewerAcknowledgements(t *testing.T) {
 	if got := former.pendingAfresh(1); got != 1 || s.Peek(name).Status.Acknowledged["a"] != 2 {
 		t.Errorf("%d events are pending, acknowledged %v", got, s.Peek(name).Status.Acknowledged)
 	}
-	former.l.Acknowledge(name, "a", 3) // the answer to a request from when it led
+	acknowledge(former.l, name, "a", 3) // the answer to a request from when it led
 	if former.write(); former.pendingAfresh(1) != 0 {
 		t.Error("the former leader has not written what it alone knows")
 	}
@@ -231,7 +231,7 @@ func TestWhatIsNotPendingNeedsNoWrite(t *testing.T) {
 	other.write()
 	f.observe()
 	for i := range 2 {
-		f.l.Acknowledge(ledger.Name(service(i)), "a", 1)
+		acknowledge(f.l, ledger.Name(service(i)), "a", 1)
 	}
 	if got := f.write(); got != 0 || f.l.Held() != 0 {
 		t.Errorf("%d writes, %d held", got, f.l.Held())
@@ -244,7 +244,7 @@ func TestFastAndDeadRecipientsOfOneEvent(t *testing.T) {
 	s := store.New()
 	l, q := queued(s, everyone{"fast", "dead"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
-	l.Acknowledge(ledger.Name(cart), "fast", 1)
+	acknowledge(l, ledger.Name(cart), "fast", 1)
 	must(t, q.write(l))
 	must(t, add(l, lifecycle.Upgraded, ""))
 	next := ledger.New(s, everyone{"fast", "dead"}, &counts{})
@@ -264,7 +264,7 @@ func TestAFullJournalDropsNothingThatIsAcknowledged(t *testing.T) {
 	s, c := store.New(), &counts{}
 	l, _ := queued(s, everyone{"a"}, c)
 	rollouts(t, l, 12, func(int64) {})
-	l.Acknowledge(ledger.Name(cart), "a", 12)
+	acknowledge(l, ledger.Name(cart), "a", 12)
 	rollouts(t, l, 12, func(int64) {})
 	if got := c.dropped[ledger.DroppedJournalFull]; got != 0 || len(s.Peek(ledger.Name(cart)).Status.Journal) != 12 {
 		t.Errorf("%d events dropped, %d in the journal", got, len(s.Peek(ledger.Name(cart)).Status.Journal))
@@ -278,7 +278,7 @@ func TestSourceDeletedWithAHeldAcknowledgement(t *testing.T) {
 	l, q := queued(s, router, c)
 	must(t, add(l, lifecycle.Deployed, ""))
 	must(t, add(l, lifecycle.Upgraded, ""))
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	router.everyone = everyone{"b"}
 	l.Abandon("a", func(types.NamespacedName) bool { return true })
 	must(t, add(l, lifecycle.Upgraded, ""))
@@ -311,8 +311,8 @@ func TestAcknowledgementWithALostAnswer(t *testing.T) {
 			f.journal(1, "")
 		}
 		entry := ledger.Name(service(0))
-		f.l.Acknowledge(entry, "a", 1)
-		f.l.Drop(entry, "a", 2, ledger.DroppedRejected)
+		acknowledge(f.l, entry, "a", 1)
+		f.l.Drop(event(f.l, entry, "a", 2), "a", ledger.DroppedRejected)
 		lose(f.s, func(string, string) error {
 			f.s.After, f.s.Before = nil, nil
 			return apierrors.NewTimeoutError("the response is lost", 1)
@@ -320,7 +320,7 @@ func TestAcknowledgementWithALostAnswer(t *testing.T) {
 		if err := f.queue.write(f.l); err == nil {
 			t.Errorf("%s: the lost answer is not reported", name)
 		}
-		f.l.Acknowledge(entry, "a", 3)
+		acknowledge(f.l, entry, "a", 3)
 		f.write()
 		if st := f.s.Peek(entry).Status; st.Acknowledged["a"] != 3 || st.Dropped[ledger.DroppedRejected] != 1 ||
 			len(st.Journal) != 0 || f.l.Held() != 0 {

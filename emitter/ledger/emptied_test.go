@@ -29,7 +29,7 @@ func TestEmptiedEntryIsReported(t *testing.T) {
 				must(t, add(l, lifecycle.Deployed, ""))
 			}
 			id := ledger.Name(cart)
-			l.Acknowledge(id, "a", 4)
+			acknowledge(l, id, "a", 4)
 			o := s.Peek(id).DeepCopy()
 			o.Status.Memory = memory
 			o, err := s.Update(t.Context(), o, metav1.UpdateOptions{})

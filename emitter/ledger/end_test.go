@@ -38,7 +38,7 @@ func TestShutdownFinishesAcknowledgements(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); l.Run(ctx, 1) }()
 
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	<-s.under
 	end()
 	close(s.let)

@@ -33,7 +33,7 @@ func TestAnnotatedEntryIsForgotten(t *testing.T) {
 	must(t, add(l, lifecycle.Deployed, ""))
 	must(t, add(l, lifecycle.Upgraded, ""))
 	name := ledger.Name(cart)
-	l.Acknowledge(name, "a", 1)
+	acknowledge(l, name, "a", 1)
 	s.Annotate(name, v1alpha1.ForgetAnnotation, "true")
 	follow(s, l, &seen)
 	must(t, q.write(l))
@@ -100,7 +100,7 @@ func TestForgottenWhileTheNextTransitionWaits(t *testing.T) {
 	l, q := queued(client, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	name := ledger.Name(cart)
-	l.Acknowledge(name, "a", 1)
+	acknowledge(l, name, "a", 1)
 	must(t, q.write(l))
 	client.Annotate(name, v1alpha1.ForgetAnnotation, "true")
 	follow(client.Store, l, &seen)
@@ -110,7 +110,7 @@ func TestForgottenWhileTheNextTransitionWaits(t *testing.T) {
 		if got := sequences(l.Pending(key, "a")); got != "1" {
 			t.Errorf("pending %q when the informer has seen the entry, want 1", got)
 		}
-		l.Acknowledge(name, "a", 1)
+		acknowledge(l, name, "a", 1)
 	}
 	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		follow(client.Store, l, &seen) // it is gone

@@ -47,7 +47,7 @@ func TestDeadSinkCostsHealthySinksNothing(t *testing.T) {
 		pending := l.Pending(key, source)
 		for _, o := range pending[:max(0, len(pending)-left)] {
 			received[source] = append(received[source], o.Transition.Sequence)
-			l.Acknowledge(o.Name, source, o.Transition.Sequence)
+			acknowledge(l, o.Name, source, o.Transition.Sequence)
 		}
 	}
 	const events = 48
@@ -85,7 +85,7 @@ func TestDeadSinkCostsHealthySinksNothing(t *testing.T) {
 func TestSourceFurthestBehindLosesEventsFirst(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"first", "second"}, &counts{})
-	rollouts(t, l, 8, func(sequence int64) { l.Acknowledge(ledger.Name(cart), "second", sequence) })
+	rollouts(t, l, 8, func(sequence int64) { acknowledge(l, ledger.Name(cart), "second", sequence) })
 	rollouts(t, l, 10, func(int64) {})
 	if got := len(l.Pending(key, "second")); got != 10 {
 		t.Errorf("%d pending for the second sink, want 10", got)
@@ -172,7 +172,7 @@ func TestManySourcesDoNotStopTheJournal(t *testing.T) {
 		if got := sequences(l.Pending(key, "source-000")); !strings.HasSuffix(" "+got, fmt.Sprintf(" %d", i+1)) {
 			t.Fatalf("pending for the operator's source: %s", got)
 		}
-		l.Acknowledge(ledger.Name(cart), "source-000", int64(i+1))
+		acknowledge(l, ledger.Name(cart), "source-000", int64(i+1))
 	}
 	recipients := 1 + len(s.All()[0].Status.Journal[0].Recipients) // the first has acknowledged it
 	if recipients+len(left) != flood.n || recipients < 40 || left[0] != types.UID(fmt.Sprintf("source-%03d", recipients)) {

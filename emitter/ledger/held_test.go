@@ -60,7 +60,7 @@ func running(t *testing.T, s *slowly, n int, options ...ledger.Option) (l *ledge
 
 func acknowledgeFirst(l *ledger.Ledger, from, to int) {
 	for i := from; i < to; i++ {
-		l.Acknowledge(ledger.Name(service(i)), "a", 1)
+		acknowledge(l, ledger.Name(service(i)), "a", 1)
 	}
 }
 

@@ -81,6 +81,23 @@ func add(l *ledger.Ledger, typ lifecycle.Type, pad string) error {
 	})
 }
 
+// event returns a pending event. If there is none of that number, it returns one that the journal does not have.
+func event(l *ledger.Ledger, name string, source types.UID, sequence int64) ledger.Pending {
+	for _, o := range l.All() {
+		for _, p := range l.Pending(ledger.KeyOf(o.Spec), source) {
+			if p.Name == name && p.Transition.Sequence == sequence {
+				return p
+			}
+		}
+	}
+	return ledger.Pending{Name: name, Transition: lifecycle.Transition{Sequence: sequence}}
+}
+
+// acknowledge notes that a source has an event.
+func acknowledge(l *ledger.Ledger, name string, source types.UID, sequence int64) {
+	l.Acknowledge(event(l, name, source, sequence), source)
+}
+
 func run(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

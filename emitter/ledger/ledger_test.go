@@ -36,7 +36,7 @@ func TestJournalPendingAcknowledged(t *testing.T) {
 	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("pending for a: %s", got)
 	}
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	if got := sequences(l.Pending(key, "a")); got != "2" {
 		t.Errorf("pending for a after an acknowledgement that is not written yet: %s", got)
 	}
@@ -44,8 +44,8 @@ func TestJournalPendingAcknowledged(t *testing.T) {
 		t.Errorf("pending for b, which has acknowledged nothing: %s", got)
 	}
 	run(t, l)
-	l.Acknowledge(ledger.Name(cart), "a", 2)
-	l.Acknowledge(ledger.Name(cart), "b", 2)
+	acknowledge(l, ledger.Name(cart), "a", 2)
+	acknowledge(l, ledger.Name(cart), "b", 2)
 	eventually(t, "an empty journal", func() bool {
 		o := s.All()[0]
 		return len(o.Status.Journal) == 0 && o.Status.Pending == 0 && len(o.Status.Profiles) == 0 &&
@@ -63,9 +63,9 @@ func TestAcknowledgementsNeverGoBack(t *testing.T) {
 		must(t, add(l, lifecycle.TrafficShifted, ""))
 	}
 	run(t, l)
-	l.Acknowledge(ledger.Name(cart), "a", 2)
+	acknowledge(l, ledger.Name(cart), "a", 2)
 	eventually(t, "2 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 2 })
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	must(t, add(l, lifecycle.TrafficShifted, ""))
 	if got := sequences(l.Pending(key, "a")); got != "3 4" {
 		t.Errorf("pending %s", got)
@@ -78,14 +78,14 @@ func TestRemovedEntryStaysUntilAcknowledged(t *testing.T) {
 	run(t, l)
 	must(t, add(l, lifecycle.Deployed, ""))
 	must(t, add(l, lifecycle.Removed, ""))
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	eventually(t, "1 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 1 })
 	must(t, l.Collect(context.Background(), noon, 0))
 	must(t, l.Collect(context.Background(), noon, 0))
 	if len(s.All()) != 1 {
 		t.Fatal("deleted while an event is pending")
 	}
-	l.Acknowledge(ledger.Name(cart), "a", 2)
+	acknowledge(l, ledger.Name(cart), "a", 2)
 	eventually(t, "2 acknowledged, as far as the ledger knows", func() bool { return ledger.Finished(l.Subjects(key)[0]) })
 	must(t, l.Collect(context.Background(), noon, time.Minute))
 	must(t, l.Collect(context.Background(), noon.Add(59*time.Second), time.Minute))
@@ -127,7 +127,7 @@ func TestLaggingInformer(t *testing.T) {
 		t.Errorf("pending %s", got)
 	}
 	run(t, l)
-	l.Acknowledge(ledger.Name(cart), "a", 2)
+	acknowledge(l, ledger.Name(cart), "a", 2)
 	eventually(t, "the entry is deleted", func() bool {
 		return l.Collect(context.Background(), noon, 0) == nil && len(s.All()) == 0
 	})
@@ -199,7 +199,7 @@ func TestDroppedEventsAreCountedAndShown(t *testing.T) {
 	l := ledger.New(s, everyone{"a", "b"}, c)
 	must(t, add(l, lifecycle.Deployed, ""))
 	run(t, l)
-	l.Drop(ledger.Name(cart), "a", 1, ledger.DroppedRejected)
+	l.Drop(event(l, ledger.Name(cart), "a", 1), "a", ledger.DroppedRejected)
 	eventually(t, "the drop is in the status", func() bool {
 		o := s.All()[0]
 		return o.Status.Dropped[ledger.DroppedRejected] == 1 && o.Status.Pending == 1
@@ -223,8 +223,8 @@ func TestDeletedSourcesAreForgotten(t *testing.T) {
 	s := store.New()
 	l, q := queued(s, everyone{"a", "b"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
-	l.Acknowledge(ledger.Name(cart), "a", 1)
-	l.Acknowledge(ledger.Name(cart), "b", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "b", 1)
 	must(t, q.write(l))
 	next := ledger.New(s, everyone{"b"}, &counts{})
 	next.Observe(s.All()[0])

@@ -26,6 +26,8 @@ type Pending struct {
 	Transition lifecycle.Transition
 	// Undecided says that the source's filters must be applied first.
 	Undecided bool
+	// at is the time of its journal entry. Another event may have its number later: see holds.
+	at time.Time
 	// Unreadable is set if the transition cannot be read. It then has only a sequence number,
 	// time and type, and is dropped when the events before it are sent.
 	Unreadable error
@@ -132,7 +134,7 @@ func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool
 // pending reads a journal entry. Another version of this program may have written it, or a user
 // may have edited it.
 func pending(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Recipient) Pending {
-	o := Pending{Name: s.Name, Subject: s.Spec, Undecided: r.Undecided}
+	o := Pending{Name: s.Name, Subject: s.Spec, Undecided: r.Undecided, at: j.Time.Time}
 	profile, ok := s.Status.Profiles[r.Profile]
 	err := json.Unmarshal(j.Transition.Raw, &o.Transition)
 	switch {
@@ -204,15 +206,12 @@ func (l *Ledger) Backlogs() map[types.UID]Backlog {
 	return out
 }
 
-// Acknowledge notes that a source has all events of a CDEventSubject up to a sequence number.
+// Acknowledge notes that a source has an event, and all events of its CDEventSubject before it.
 // This is written with the object's next transition, or about a second later.
-func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
+func (l *Ledger) Acknowledge(p Pending, source types.UID) {
 	wait := ackAfter
-	if l.note(name, sequence, func(sub *subject) bool {
-		if !pendingUpTo(sub.object, source, sequence) {
-			return false // another leader has sent it, too
-		}
-		sub.acknowledgeLocked(source, sequence)
+	if l.note(p, source, func(sub *subject) {
+		sub.acknowledgeLocked(source, p.Transition.Sequence)
 		l.holdLocked(sub)
 		switch {
 		case !l.leads(sub.key.NamespacedName()): // whoever does sends again what it does not know
@@ -220,55 +219,49 @@ func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
 		case l.scarceLocked():
 			wait = 0
 		}
-		return true
 	}) {
-		l.acks.AddAfter(name, wait)
+		l.acks.AddAfter(p.Name, wait)
 	}
-}
-
-func pendingUpTo(s *v1alpha1.CDEventSubject, source types.UID, sequence int64) bool {
-	return slices.ContainsFunc(s.Status.Journal, func(j v1alpha1.JournalEntry) bool {
-		_, ok := recipient(j, source)
-		return ok && j.Sequence <= sequence
-	})
 }
 
 // Drop drops an event for a reason. It counts as acknowledged from then on.
-func (l *Ledger) Drop(name string, source types.UID, sequence int64, reason string) {
-	l.drop(name, drop{source, sequence, reason}, ackAfter)
+func (l *Ledger) Drop(p Pending, source types.UID, reason string) {
+	l.drop(p, source, reason, ackAfter)
 }
 
 // drop has a drop written with the object's next transition, or later.
-func (l *Ledger) drop(name string, d drop, wait time.Duration) {
-	l.metrics.Dropped(d.reason, 1)
-	if l.note(name, d.sequence, func(sub *subject) bool {
-		sub.dropLocked(d)
-		return true
-	}) {
-		l.acks.AddAfter(name, wait)
+func (l *Ledger) drop(p Pending, source types.UID, reason string, wait time.Duration) {
+	if l.note(p, source, func(sub *subject) { sub.dropLocked(drop{source, p.Transition.Sequence, reason}) }) {
+		l.metrics.Dropped(reason, 1)
+		l.acks.AddAfter(p.Name, wait)
 	}
 }
 
-// note ignores numbers that the CDEventSubject does not have yet: they are from before a backup
-// was restored. It returns whether the number was noted.
-func (l *Ledger) note(name string, sequence int64, f func(*subject) bool) bool {
+// note notes something of an event, unless the journal does not have it any more. It returns whether it has.
+func (l *Ledger) note(p Pending, source types.UID, f func(*subject)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sub, ok := l.subjects[name]
-	if !ok || l.discarded || sub.object == nil || sequence > sub.object.Status.Sequence {
-		return false
+	sub, ok := l.subjects[p.Name]
+	if !ok || l.discarded || sub.object == nil || !holds(sub.object, p, source) {
+		return false // another leader has sent it, too, or it is from before a backup was restored
 	}
-	return f(sub)
+	f(sub)
+	return true
+}
+
+// holds reports whether a journal still has an event. After its object was forgotten, or a backup restored, another one
+// may have its number.
+func holds(s *v1alpha1.CDEventSubject, p Pending, source types.UID) bool {
+	return slices.ContainsFunc(s.Status.Journal, func(j v1alpha1.JournalEntry) bool {
+		_, ok := recipient(j, source)
+		return ok && j.Sequence == p.Transition.Sequence && j.Time.Time.Equal(p.at)
+	})
 }
 
 // Abandon drops all events that are pending for a deleted source about objects that this
 // process leads for. Each event is counted once.
 func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool) {
-	type due struct {
-		name string
-		drop
-	}
-	var all []due
+	var all []Pending
 	l.mu.RLock()
 	for _, sub := range l.subjects {
 		if sub.object == nil || !leads(KeyOf(sub.object.Spec).NamespacedName()) {
@@ -277,14 +270,16 @@ func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool
 		for _, j := range sub.object.Status.Journal {
 			acked := max(sub.object.Status.Acknowledged[source], sub.acked[source])
 			if _, ok := recipient(j, source); ok && j.Sequence > acked {
-				all = append(all, due{sub.name, drop{source, j.Sequence, DroppedSourceRemoved}})
+				all = append(all, Pending{
+					Name: sub.name, Transition: lifecycle.Transition{Sequence: j.Sequence}, at: j.Time.Time,
+				})
 			}
 		}
 	}
 	l.mu.RUnlock()
-	for i, d := range all {
+	for i, p := range all {
 		// These are not urgent, so they come after the acknowledgements of other sources.
-		l.drop(d.name, d.drop, ackAfter+time.Duration(i)*abandonEvery)
+		l.drop(p, source, DroppedSourceRemoved, ackAfter+time.Duration(i)*abandonEvery)
 	}
 }
 

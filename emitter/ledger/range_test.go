@@ -78,7 +78,7 @@ func TestPendingEventsComeInParts(t *testing.T) {
 			if o.Transition.Sequence != next {
 				t.Fatalf("got event %d, want %d", o.Transition.Sequence, next)
 			}
-			l.Acknowledge(o.Name, "a", next)
+			acknowledge(l, o.Name, "a", next)
 			next++
 		}
 		rounds++

@@ -42,7 +42,7 @@ func TestFinishedEntryIsNotRecreated(t *testing.T) {
 	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	s.Remove(s.All()[0].Name)
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	if err := q.write(l); err == nil || len(s.All()) > 0 {
 		t.Errorf("%v; entries %+v", err, s.All())
 	}

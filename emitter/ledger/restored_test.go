@@ -19,13 +19,13 @@ import (
 func restored(t *testing.T, s *store.Store, l *ledger.Ledger, q *acks) {
 	t.Helper()
 	must(t, add(l, lifecycle.Created, ""))
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	must(t, q.write(l))
 	backup := s.Dump()
 	for range 4 {
 		must(t, add(l, lifecycle.Upgraded, ""))
 	}
-	l.Acknowledge(ledger.Name(cart), "a", 5)
+	acknowledge(l, ledger.Name(cart), "a", 5)
 	s.Restore(backup)
 }
 
@@ -61,13 +61,13 @@ func TestAcknowledgementsFromBeforeARestoreAreIgnored(t *testing.T) {
 		"another event is journaled": {func(t *testing.T, _ *store.Store, l *ledger.Ledger) {
 			t.Helper()
 			must(t, add(l, lifecycle.Upgraded, "")) // conflicts with the restored entry
-			l.Acknowledge(ledger.Name(cart), "a", 5)
+			acknowledge(l, ledger.Name(cart), "a", 5)
 		}, "2 3 4 5 6"},
 		"the informer sees the restored entry": {func(_ *testing.T, s *store.Store, l *ledger.Ledger) {
 			o := s.All()[0].DeepCopy()
 			o.ResourceVersion = "1000" // as if etcd was restored with a raised revision
 			l.Observe(o)
-			l.Acknowledge(ledger.Name(cart), "a", 5)
+			acknowledge(l, ledger.Name(cart), "a", 5)
 		}, "2 3 4 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +104,11 @@ func TestDiscardedLedgerWritesNothing(t *testing.T) {
 	go func() { defer close(ended); l.Run(ctx, 4) }()
 	must(t, add(l, lifecycle.Created, ""))
 	down.Store(true)
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	time.Sleep(50 * time.Millisecond)
 	l.Discard()
 	down.Store(false)
-	l.Acknowledge(ledger.Name(cart), "a", 1)
+	acknowledge(l, ledger.Name(cart), "a", 1)
 	began := time.Now()
 	end()
 	<-ended

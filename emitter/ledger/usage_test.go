@@ -71,7 +71,7 @@ func TestOperatorAndTenantsShareTheJournal(t *testing.T) {
 		must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 40<<10)))
 		for _, o := range slices.Backward(l.Pending(key, "tenant-00")) {
 			if o.Transition.Sequence > 3 {
-				l.Acknowledge(o.Name, "tenant-00", o.Transition.Sequence-3)
+				acknowledge(l, o.Name, "tenant-00", o.Transition.Sequence-3)
 				break
 			}
 		}

@@ -212,11 +212,17 @@ const untilRepaired = "no events about this object are sent until you restore th
 
 // reload reads a subject from the API server.
 func (l *Ledger) reload(ctx context.Context, sub *subject) error {
+	l.mu.RLock()
+	needed := sub.object != nil && !Finished(sub.object)
+	l.mu.RUnlock()
 	object, err := l.client.Get(ctx, sub.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		object, err = nil, nil
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err) && needed:
+		// As above. Without its last state, it would be taken for one that never was.
+		return fmt.Errorf("reading CDEventSubject %s, which was deleted: waiting for its last state: %w", sub.name, err)
+	case apierrors.IsNotFound(err):
+		object = nil
+	case err != nil:
 		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", sub.name, err)
 	}
 	l.mu.Lock()

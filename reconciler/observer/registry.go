@@ -45,6 +45,10 @@ type Elected interface {
 type Registry struct {
 	reconciler.LeaderAwareFuncs
 
+	// electing is held while observers are told of an election. Otherwise, one that is added meanwhile could be told
+	// last of what is over.
+	electing sync.Mutex
+
 	mu        sync.Mutex
 	observers map[schema.GroupKind]*Observer
 	order     []*Observer
@@ -88,6 +92,8 @@ func (r *Registry) Observe(o Options, q Queue) *Observer {
 	ob := New(o)
 	ob.Bind(q)
 	of := schema.FromAPIVersionAndKind(o.Kind.APIVersion(), o.Kind.Name()).GroupKind()
+	r.electing.Lock()
+	defer r.electing.Unlock()
 	r.mu.Lock()
 	r.observers[of], r.order = ob, append(r.order, ob)
 	buckets := make([]reconciler.Bucket, 0, len(r.buckets))
@@ -102,6 +108,8 @@ func (r *Registry) Observe(o Options, q Queue) *Observer {
 }
 
 func (r *Registry) promoted(b reconciler.Bucket) {
+	r.electing.Lock()
+	defer r.electing.Unlock()
 	r.mu.Lock()
 	r.buckets[b.Name()] = b
 	observers, elected := slices.Clone(r.order), slices.Clone(r.elected)
@@ -115,6 +123,8 @@ func (r *Registry) promoted(b reconciler.Bucket) {
 }
 
 func (r *Registry) demoted(b reconciler.Bucket) {
+	r.electing.Lock()
+	defer r.electing.Unlock()
 	r.mu.Lock()
 	delete(r.buckets, b.Name())
 	observers, elected := slices.Clone(r.order), slices.Clone(r.elected)

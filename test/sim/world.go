@@ -8,6 +8,7 @@
 package sim
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -54,6 +56,8 @@ type world struct {
 	crashes int
 	effects int
 	backup  *backup
+	// meddler, if set, is between the processes and the store.
+	meddler ledger.Client
 
 	got      map[types.UID][]delivered
 	bytes    map[string]string
@@ -377,4 +381,33 @@ func short(typ string) string {
 		}
 	}
 	return typ
+}
+
+// client is what a ledger writes to.
+func (w *world) client() ledger.Client { return meddling{w} }
+
+// meddling chooses the meddler at each request.
+type meddling struct{ w *world }
+
+func (m meddling) now() ledger.Client {
+	if m.w.meddler != nil {
+		return m.w.meddler
+	}
+	return m.w.store
+}
+
+func (m meddling) Create(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.CreateOptions) (*v1alpha1.CDEventSubject, error) {
+	return m.now().Create(ctx, o, opts)
+}
+
+func (m meddling) Update(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.UpdateOptions) (*v1alpha1.CDEventSubject, error) {
+	return m.now().Update(ctx, o, opts)
+}
+
+func (m meddling) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.CDEventSubject, error) {
+	return m.now().Get(ctx, name, opts)
+}
+
+func (m meddling) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	return m.now().Delete(ctx, name, opts)
 }
