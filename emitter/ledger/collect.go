@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,13 +41,20 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 		l.acks.Add(name)
 	}
 	slices.SortFunc(due, func(a, b *subject) int { return strings.Compare(a.name, b.name) })
+	var errs []error
 	for _, sub := range due {
+		// One that a policy protects keeps no other. Many errors are the API server's.
 		if err := l.collect(ctx, sub); err != nil {
-			return err
+			if errs = append(errs, err); len(errs) == maxCollectErrors {
+				break
+			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
+
+// maxCollectErrors is how many CDEventSubjects may fail to be deleted before Collect gives up until its next call.
+const maxCollectErrors = 10
 
 func (l *Ledger) collect(ctx context.Context, sub *subject) error {
 	sub.writing.Lock()
