@@ -60,7 +60,7 @@ func TestLeadLostWhileAKindIsAdded(t *testing.T) {
 
 type named string
 
-func (n named) Name() string                 { return string(n) }
+func (n named) Name() string                { return string(n) }
 func (named) Has(types.NamespacedName) bool { return true }
 
 func after50ms() <-chan time.Time { return time.After(50 * time.Millisecond) }
