@@ -58,15 +58,13 @@ func (e *emitting) journal(ctx context.Context) {
 	logger := logging.FromContext(ctx)
 	e.filters = route.NewFilters()
 	e.router = &route.Router{
-		Sources:         e.lister.Of,
-		Source:          e.lister.ByUID,
+		Sources:         e.lister,
 		Namespace:       func(name string) (map[string]string, bool, error) { return e.namespaces.Labels(ctx, name) },
 		SystemNamespace: system.Namespace(),
-		Cluster:         e.settings.ClusterURI,
-		Environment:     e.settings.Environment,
+		Settings:        e.settings,
 		Render:          cdevents.Render,
 		Rendering:       cdevents.Rendering,
-		Passes:          e.filters.Passes,
+		Filters:         e.filters,
 	}
 	e.baselines = ledger.Baselines{Client: e.clientset.CDEventBaselines(system.Namespace())}
 	options := append(e.traced(), ledger.WithLeads(e.sends))

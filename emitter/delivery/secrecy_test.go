@@ -113,12 +113,12 @@ func TestOnlyTheSinkSeesSecrets(t *testing.T) {
 	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), zap.New(core).Sugar()))
 	subjects := store.New()
 	s := &stage{store: subjects, cancel: cancel}
-	s.ledger = ledger.New(subjects, knows(&route.Router{
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
-		Cluster:     func() string { return "https://cluster.example.com" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
-		Render:      cdevents.Render,
-	}, func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} }), said)
+	s.ledger = ledger.New(subjects, &route.Router{
+		Sources:   listed{source},
+		Namespace: func(string) (map[string]string, bool, error) { return nil, false, nil },
+		Settings:  listed{},
+		Render:    cdevents.Render,
+	}, said)
 	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Transport: overHTTP(kube),

@@ -49,13 +49,13 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	t.Helper()
 	s := &stage{store: store.New(), answers: map[string]func() transport.Outcome{}, dropped: map[string]int64{}, leads: true}
 	filters := route.NewFilters()
-	router := knows(&route.Router{
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
-		Cluster:     func() string { return "https://cluster.example.com" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
-		Render:      cdevents.Render,
-		Passes:      filters.Passes,
-	}, func() []*v1alpha1.CDEventSource { return sources })
+	router := &route.Router{
+		Sources:   listed(sources),
+		Namespace: func(string) (map[string]string, bool, error) { return nil, false, nil },
+		Settings:  listed{},
+		Render:    cdevents.Render,
+		Filters:   filters,
+	}
 	s.ledger = ledger.New(s.store, router, s)
 	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	ctx, cancel := context.WithCancel(context.Background())

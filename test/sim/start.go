@@ -54,12 +54,10 @@ func (w *world) start() *process {
 func (p *process) startEmitter() {
 	w := p.w
 	router := &route.Router{
-		Sources:     w.sourcesOf,
-		Source:      w.sourceByUID,
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
-		Cluster:     func() string { return "https://cluster.example.com" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
-		Render:      cdevents.Render,
+		Sources:   sources{w},
+		Namespace: func(string) (map[string]string, bool, error) { return nil, false, nil },
+		Settings:  settings{},
+		Render:    cdevents.Render,
 	}
 	p.ledger = ledger.New(w.store, router, w, ledger.WithAcks(&p.acks), ledger.WithMaxHeld(1+w.rng.IntN(4)),
 		ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }))
@@ -111,16 +109,28 @@ func (p *process) list() {
 	}
 }
 
-func (w *world) sourcesOf(namespace string) []*v1alpha1.CDEventSource {
-	return slices.DeleteFunc(slices.Clone(w.sources), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
+// sources are those of a world, as they are when the router looks. It implements route.Sources.
+type sources struct{ w *world }
+
+func (s sources) Of(namespace string) []*v1alpha1.CDEventSource {
+	return slices.DeleteFunc(slices.Clone(s.w.sources), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
 }
 
-func (w *world) sourceByUID(uid types.UID) *v1alpha1.CDEventSource {
-	if i := slices.IndexFunc(w.sources, func(s *v1alpha1.CDEventSource) bool { return s.UID == uid }); i >= 0 {
-		return w.sources[i]
+func (s sources) ByUID(uid types.UID) *v1alpha1.CDEventSource {
+	if i := slices.IndexFunc(s.w.sources, func(s *v1alpha1.CDEventSource) bool { return s.UID == uid }); i >= 0 {
+		return s.w.sources[i]
 	}
 	return nil
 }
+
+// settings are those of the operator.
+type settings struct{}
+
+// ClusterURI implements route.Settings.
+func (settings) ClusterURI() string { return "https://cluster.example.com" }
+
+// Environment implements route.Settings.
+func (settings) Environment() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} }
 
 // serviceRules are the default, except that a process at rest does not have to wait for long until a new Service is an
 // incident.
