@@ -138,8 +138,9 @@ func (e *emitting) start(ctx context.Context) {
 	})
 }
 
-// sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger.
-func (e *emitting) sends(key types.NamespacedName) bool {
+// IsLeaderFor implements the Leader of ledger and delivery: this process sends events about a watched object if it
+// leads for it, and has seen the whole ledger.
+func (e *emitting) IsLeaderFor(key types.NamespacedName) bool {
 	return e.known.Load() && e.registry.IsLeaderFor(key)
 }
 

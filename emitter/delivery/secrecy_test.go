@@ -119,13 +119,12 @@ func TestOnlyTheSinkSeesSecrets(t *testing.T) {
 		Settings:  listed{},
 		Render:    cdevents.Render,
 	}, said)
-	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Transport: overHTTP(kube),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
 		Leads: func(types.NamespacedName) bool { return true },
 	})
-	s.ledger.OnPending(s.Enqueue)
+	s.ledger.UseDelivery(routed{s.Delivery, t})
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 1) })
 	s.UpdateSource(source)

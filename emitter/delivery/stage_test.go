@@ -43,6 +43,17 @@ type stage struct {
 	incomplete, forgotten atomic.Int64
 }
 
+// routed is a delivery whose sources receive all events.
+type routed struct {
+	*Delivery
+	t *testing.T
+}
+
+func (routed) LeftOut(ledger.Key, []types.UID) {}
+func (r routed) Refused(_ ledger.Key, _ types.UID, why ledger.Refusal) {
+	r.t.Errorf("routing: %v", why.Err)
+}
+
 var accepted = transport.Outcome{Class: transport.Acknowledged, Status: 202}
 
 func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
@@ -57,14 +68,13 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 		Filters:   filters,
 	}
 	s.ledger = ledger.New(s.store, router, s)
-	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Transport: s, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
-	s.ledger.OnPending(s.Enqueue)
+	s.ledger.UseDelivery(routed{s.Delivery, t})
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 2) })
 	for _, src := range sources {

@@ -117,7 +117,7 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
 		Leads: func(types.NamespacedName) bool { return true },
 	})
-	s.ledger.OnPending(s.Enqueue)
+	s.ledger.UseDelivery(routed{s.Delivery, t})
 	t.Cleanup(func() { cancel(); s.Wait() })
 	s.ledger.Observe(written)
 	for uid := range s.ledger.Backlogs() {

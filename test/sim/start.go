@@ -60,15 +60,14 @@ func (p *process) startEmitter() {
 		Render:    cdevents.Render,
 	}
 	p.ledger = ledger.New(w.store, router, w, ledger.WithAcks(&p.acks), ledger.WithMaxHeld(1+w.rng.IntN(4)),
-		ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }))
-	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
+		ledger.WithLeader(p))
+	p.ledger.UseDelivery(p)
 	p.delivery = delivery.New(p.ctx, delivery.Options{
 		Ledger: impatient{p.ledger}, Transport: w, Render: cdevents.Render, Metrics: w,
 		ProbeEvery: time.Nanosecond,
 		NewQueue:   p.newQueue,
-		Leads:      func(types.NamespacedName) bool { return p.leads },
+		Leads:      p.IsLeaderFor,
 	})
-	p.ledger.OnPending(func(key ledger.Key, source types.UID) { p.pending[turn{key, source}] = true })
 	for _, s := range w.sources {
 		p.delivery.UpdateSource(s)
 	}
