@@ -35,8 +35,8 @@ func (e *emitting) deliver(ctx context.Context) {
 		Credentials: e.keeper, Trust: transport.NewTrust(),
 	}
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
-		Ledger: e.ledger, Transport: transports.New(access), Render: cdevents.Render, Passes: e.filters.Passes,
-		Metrics: e.metrics, Leads: e.IsLeaderFor,
+		Ledger: e.ledger, Transport: transports.New(access), Render: cdevents.Render, Filters: e.filters,
+		Metrics: e.metrics, Leader: e,
 	}))
 	e.ledger.UseDelivery(reporting{e.delivery, e.lister, logging.FromContext(ctx)})
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.lister.Names))

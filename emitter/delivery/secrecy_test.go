@@ -19,7 +19,6 @@ import (
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/logging"
@@ -122,7 +121,7 @@ func TestOnlyTheSinkSeesSecrets(t *testing.T) {
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Transport: overHTTP(kube),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
-		Leads: func(types.NamespacedName) bool { return true },
+		Leader: always,
 	})
 	s.ledger.UseDelivery(routed{s.Delivery, t})
 	var wg sync.WaitGroup

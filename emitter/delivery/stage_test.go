@@ -71,8 +71,8 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transport: s, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
-		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
+		Ledger: s.ledger, Transport: s, Render: cdevents.Render, Filters: filters, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
+		Leader: s,
 	})
 	s.ledger.UseDelivery(routed{s.Delivery, t})
 	var wg sync.WaitGroup
@@ -82,6 +82,13 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	}
 	t.Cleanup(func() { cancel(); s.Wait(); wg.Wait() })
 	return s
+}
+
+// IsLeaderFor implements Leader.
+func (s *stage) IsLeaderFor(types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leads
 }
 
 // Send implements Transport. It records accepted events, and answers as the test has set for

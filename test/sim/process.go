@@ -165,7 +165,7 @@ func (p *process) EnqueueKey(key types.NamespacedName) { p.queue[key] = true }
 // EnqueueSlowKey implements observer.Queue.
 func (p *process) EnqueueSlowKey(key types.NamespacedName) { p.queue[key] = true }
 
-// IsLeaderFor implements ledger.Leader.
+// IsLeaderFor implements ledger.Leader and delivery.Leader.
 func (p *process) IsLeaderFor(types.NamespacedName) bool { return p.leads }
 
 // Enqueue implements ledger.Delivery.

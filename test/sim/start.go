@@ -66,7 +66,7 @@ func (p *process) startEmitter() {
 		Ledger: impatient{p.ledger}, Transport: w, Render: cdevents.Render, Metrics: w,
 		ProbeEvery: time.Nanosecond,
 		NewQueue:   p.newQueue,
-		Leads:      p.IsLeaderFor,
+		Leader:     p,
 	})
 	for _, s := range w.sources {
 		p.delivery.UpdateSource(s)
