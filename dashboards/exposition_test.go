@@ -117,7 +117,7 @@ func newReplica(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	go w.Run(t.Context())
-	r.gates = gate.NewMetrics(r.gateTime, func(string, string) bool { return r.leads() })
+	r.gates = gate.NewMetrics(r.gateTime, r)
 	r.registry.MustRegister(r.gates, &dora.Collector{
 		Ledger: r, Leader: r, Environments: r,
 	})

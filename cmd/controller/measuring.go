@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/injection/sharedmain"
@@ -51,9 +50,7 @@ func newMeasuring(
 	m := &measuring{process: p, view: servicestate.New(p.pods, func() servicestate.Services { return services },
 		logging.FromContext(ctx).Warnw)}
 	m.counts = attribution.NewCounts(m.view.Facts, time.Now)
-	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
-		return p.registry.IsLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
-	})
+	m.gateMetrics = gate.NewMetrics(time.Now, p.registry)
 	m.settings = canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	m.export(ctx, further)
 	m.runner = &scrape.Runner{
