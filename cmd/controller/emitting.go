@@ -91,9 +91,8 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 		Deliveries:  e.delivery,
 		Credentials: e.keeper,
 		Schemes:     transports.Schemes,
-		Hosts:       e.settings.SinkHosts,
-		Cluster:     e.settings.ClusterURI,
-		Leads:       p.registry.IsLeaderFor,
+		Settings:    e.settings,
+		Leader:      p.registry,
 	})
 	return e
 }
