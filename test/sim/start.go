@@ -80,7 +80,7 @@ func (p *process) startEmitter() {
 // startObserver creates the watched kind and its observer.
 func (p *process) startObserver() {
 	w := p.w
-	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, serviceRules)
+	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), installed{}, settings{})
 	for log := range p.caches {
 		p.caches[log] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, kind.Indexers())
 	}
@@ -122,6 +122,12 @@ func (s sources) ByUID(uid types.UID) *v1alpha1.CDEventSource {
 	return nil
 }
 
+// installed is a cluster with Serving. It implements kind.Presence.
+type installed struct{}
+
+func (installed) Synced() bool       { return true }
+func (installed) Has(...string) bool { return true }
+
 // settings are those of the operator.
 type settings struct{}
 
@@ -131,9 +137,9 @@ func (settings) ClusterURI() string { return "https://cluster.example.com" }
 // Environment implements route.Settings.
 func (settings) Environment() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} }
 
-// serviceRules are the default, except that a process at rest does not have to wait for long until a new Service is an
-// incident.
-func serviceRules() lifecycle.Rules {
+// Rules implements observer.Settings. They are the default, except that a process at rest does not have to wait for
+// long until a new Service is an incident.
+func (settings) Rules() lifecycle.Rules {
 	rules := lifecycle.DefaultRules
 	rules.NotDeployedAfter = 5 * time.Second
 	return rules
