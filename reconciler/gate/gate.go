@@ -118,8 +118,13 @@ func New(o Options) *Gate {
 	return g
 }
 
-// Informer of CanaryGates. It runs once the kind exists.
-func (g *Gate) Informer() cache.SharedIndexInformer { return g.gates }
+// Synced reports whether all CanaryGates are known. Their informer runs once the kind exists.
+func (g *Gate) Synced() bool { return g.gates.HasSynced() }
+
+// Cached returns a CanaryGate from the cache.
+func (g *Gate) Cached(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
+	return client.NewGateLister(g.gates.GetIndexer()).Namespaced(key.Namespace).Get(key.Name) //nolint:wrapcheck // complete
+}
 
 // Resync syncs everything that this process leads for, and reports verdicts again: what
 // it reported as an earlier leader may be lost.
