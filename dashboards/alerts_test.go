@@ -83,7 +83,7 @@ func TestEveryRuleUsesExportedMetrics(t *testing.T) {
 func described(t *testing.T) []string {
 	t.Helper()
 	descs := make(chan *prometheus.Desc, 100)
-	gate.NewMetrics(time.Now, func(string, string) bool { return true }).Describe(descs)
+	gate.NewMetrics(time.Now, nil).Describe(descs)
 	close(descs)
 	var out []string
 	name := regexp.MustCompile(`fqName: "([^"]+)"`)

@@ -102,7 +102,7 @@ func newReplica(t *testing.T) *replica {
 	if r.instruments, err = delivery.NewInstruments(); err != nil {
 		t.Fatal(err)
 	}
-	d := delivery.New(t.Context(), delivery.Options{Ledger: owing{}, Leads: func(types.NamespacedName) bool { return r.leads() }})
+	d := delivery.New(t.Context(), delivery.Options{Ledger: owing{}, Leader: r})
 	d.UpdateSource(&v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{UID: "s", Namespace: "shop", Name: "releases"}})
 	if err := r.instruments.Watch(d, func() map[types.UID]string { return map[types.UID]string{"s": "shop/releases"} }); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func newReplica(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	go w.Run(t.Context())
-	r.gates = gate.NewMetrics(r.gateTime, func(string, string) bool { return r.leads() })
+	r.gates = gate.NewMetrics(r.gateTime, r)
 	r.registry.MustRegister(r.gates, &dora.Collector{
 		Ledger: r, Leader: r, Environments: r,
 	})
@@ -170,7 +170,7 @@ func (*replica) All() []*v1alpha1.CDEventSubject { return deployed }
 // EnvironmentOf implements dora.Environments.
 func (*replica) EnvironmentOf(string) string { return "production" }
 
-// IsLeaderFor implements cluster.Leader.
+// IsLeaderFor implements the Leader of each package that has metrics.
 func (r *replica) IsLeaderFor(types.NamespacedName) bool { return r.leads() }
 
 // leads reports whether the replica is the leader.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -80,9 +81,7 @@ func TestOneJudgementEverywhere(t *testing.T) {
 	equal("the status", g.Status.Run.Report)
 
 	handler := (&gatehttp.Handler{
-		Gates:   func(types.NamespacedName) (*v1alpha1.CanaryGate, error) { return g, nil },
-		Service: func(types.NamespacedName) *gaterun.Service { return nil },
-		Guard:   everybody{}, Ready: func() bool { return true }, Warn: func(string, ...any) {},
+		Gates: only{g}, Services: only{}, Guard: everybody{}, Logger: zap.NewNop().Sugar(),
 	}).Init()
 	response := httptest.NewRecorder()
 	handler.ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/gates/shop/cart-gate", nil))
@@ -115,6 +114,13 @@ func TestOneJudgementEverywhere(t *testing.T) {
 		t.Errorf("a score that is no number: %v", err)
 	}
 }
+
+// only is one gate, of a Service that is not known.
+type only struct{ gate *v1alpha1.CanaryGate }
+
+func (only) Synced() bool                                                { return true }
+func (o only) Cached(types.NamespacedName) (*v1alpha1.CanaryGate, error) { return o.gate, nil }
+func (only) Effective(types.NamespacedName) *gaterun.Service             { return nil }
 
 type everybody struct{}
 

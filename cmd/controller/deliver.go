@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/logging"
@@ -34,10 +35,10 @@ func (e *emitting) deliver(ctx context.Context) {
 		Credentials: e.keeper, Trust: transport.NewTrust(),
 	}
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
-		Ledger: e.ledger, Transport: transports.New(access), Render: cdevents.Render, Passes: e.filters.Passes,
-		Metrics: e.metrics, Leads: e.sends,
+		Ledger: e.ledger, Transport: transports.New(access), Render: cdevents.Render, Filters: e.filters,
+		Metrics: e.metrics, Leader: e,
 	}))
-	e.ledger.OnPending(e.delivery.Enqueue)
+	e.ledger.UseDelivery(reporting{e.delivery, e.lister, logging.FromContext(ctx)})
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.lister.Names))
 
 	must(ctx, "making the metric of acknowledgements", ledger.Watch(e.ledger))
@@ -53,39 +54,47 @@ func (e *emitting) deliver(ctx context.Context) {
 	must(ctx, "watching trust bundles", err)
 }
 
-// journal makes the router and the ledger, which reports what it cannot route.
+// journal makes the router and the ledger.
 func (e *emitting) journal(ctx context.Context) {
-	logger := logging.FromContext(ctx)
 	e.filters = route.NewFilters()
 	e.router = &route.Router{
-		Sources:         e.lister.Of,
-		Source:          e.lister.ByUID,
+		Sources:         e.lister,
 		Namespace:       func(name string) (map[string]string, bool, error) { return e.namespaces.Labels(ctx, name) },
 		SystemNamespace: system.Namespace(),
-		Cluster:         e.settings.ClusterURI,
-		Environment:     e.settings.Environment,
+		Settings:        e.settings,
 		Render:          cdevents.Render,
 		Rendering:       cdevents.Rendering,
-		Passes:          e.filters.Passes,
+		Filters:         e.filters,
 	}
 	e.baselines = ledger.Baselines{Client: e.clientset.CDEventBaselines(system.Namespace())}
-	options := append(e.traced(), ledger.WithLeads(e.sends))
+	options := append(e.traced(), ledger.WithLeader(e))
 	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, options...)
-	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
-		for _, uid := range sources {
-			e.delivery.ReportProblem(uid, fmt.Sprintf(
-				"an event about %s was not sent: the sources that receive it need more room than the journal has; those of the controller's "+
-					"namespace come first, then the oldest",
-				key,
-			))
-		}
-	})
-	e.ledger.OnRefused(func(_ ledger.Key, source types.UID, why ledger.Refusal) {
-		// The others may be a flood; their conditions say it.
-		if why.Reason == ledger.DroppedSelectorInvalid || why.Reason == ledger.DroppedTooManyLabels {
-			logger.Errorw("Could not decide whether a source receives an event, so it is not sent",
-				"source", e.lister.Names()[source], "error", why.Err)
-		}
-		e.delivery.ReportProblem(source, "an event was not sent: "+why.Err.Error())
-	})
+}
+
+// reporting is a delivery that reports what the ledger cannot route.
+type reporting struct {
+	*delivery.Delivery
+	sources source.Lister
+	logger  *zap.SugaredLogger
+}
+
+// LeftOut implements ledger.Delivery.
+func (r reporting) LeftOut(key ledger.Key, sources []types.UID) {
+	for _, uid := range sources {
+		r.ReportProblem(uid, fmt.Sprintf(
+			"an event about %s was not sent: the sources that receive it need more room than the journal has; those of the controller's "+
+				"namespace come first, then the oldest",
+			key,
+		))
+	}
+}
+
+// Refused implements ledger.Delivery.
+func (r reporting) Refused(_ ledger.Key, source types.UID, why ledger.Refusal) {
+	// The others may be a flood; their conditions say it.
+	if why.Reason == ledger.DroppedSelectorInvalid || why.Reason == ledger.DroppedTooManyLabels {
+		r.logger.Errorw("Could not decide whether a source receives an event, so it is not sent",
+			"source", r.sources.Names()[source], "error", why.Err)
+	}
+	r.ReportProblem(source, "an event was not sent: "+why.Err.Error())
 }

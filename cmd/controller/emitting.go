@@ -91,9 +91,8 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 		Deliveries:  e.delivery,
 		Credentials: e.keeper,
 		Schemes:     transports.Schemes,
-		Hosts:       e.settings.SinkHosts,
-		Cluster:     e.settings.ClusterURI,
-		Leads:       p.registry.IsLeaderFor,
+		Settings:    e.settings,
+		Leader:      p.registry,
 	})
 	return e
 }
@@ -138,8 +137,9 @@ func (e *emitting) start(ctx context.Context) {
 	})
 }
 
-// sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger.
-func (e *emitting) sends(key types.NamespacedName) bool {
+// IsLeaderFor implements the Leader of ledger and delivery: this process sends events about a watched object if it
+// leads for it, and has seen the whole ledger.
+func (e *emitting) IsLeaderFor(key types.NamespacedName) bool {
 	return e.known.Load() && e.registry.IsLeaderFor(key)
 }
 

@@ -7,14 +7,11 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/cluster"
 	clusterweb "github.com/knative-cdevents/knative-cdevents/reconciler/cluster/web"
@@ -46,30 +43,25 @@ const (
 // serve serves verdicts and placements over HTTP. Every replica does, from its caches.
 func (g *gating) serve(ctx context.Context, v *servicestate.View, w *watching) {
 	known, unknown := g.reviews(ctx, reviewsQPS, reviewsBurst), g.reviews(ctx, unknownQPS, unknownBurst)
-	informer := g.gates.Informer()
-	lister := client.NewGateLister(informer.GetIndexer())
+	logger := logging.FromContext(ctx)
 	handler := (&gatehttp.Handler{
-		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
-			return lister.Namespaced(key.Namespace).Get(key.Name)
-		},
-		Service: v.Effective, Guard: gatehttp.NewAccess(known, unknown), Ready: informer.HasSynced,
-		Warn: logging.FromContext(ctx).Warnw,
+		Gates: g.gates, Services: v, Guard: gatehttp.NewAccess(known, unknown), Logger: logger,
 	}).Init()
 	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, unknownQPS, unknownBurst)
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
 	access := clusterweb.NewAccess(members, newcomers, g.pods)
 	mux.Handle(clusterweb.Path, (&clusterweb.Handler{
-		Plans: w.plans, Guard: access, Warn: logging.FromContext(ctx).Warnw, Stopping: ctx.Done(),
+		Plans: w.plans, Guard: access, Logger: logger, Stopping: ctx.Done(),
 	}).Init())
 	mux.Handle(clusterweb.MemberPath, &clusterweb.Registration{
-		Guard: access, Warn: logging.FromContext(ctx).Warnw,
+		Guard: access, Logger: logger,
 		Registrar: &cluster.Registrar{Client: w.clientset.ShardPlacements(system.Namespace()), Now: time.Now},
 	})
 	g.running.Go(func() {
 		// Sending events does not depend on it.
 		if err := authserver.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
-			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates and placements over HTTP", "error", err)
+			logger.Errorw("This replica cannot serve verdicts of gates and placements over HTTP", "error", err)
 		}
 	})
 }

@@ -5,14 +5,12 @@ package main
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
@@ -34,15 +32,10 @@ func newGating(ctx context.Context, p *process, m *measuring, w *watching) *gati
 	g := &gating{process: p, measuring: m, watching: w}
 	runs, err := dynamic.NewForConfig(p.config)
 	must(ctx, "making a client for CustomRuns", err)
-	verdicts := service.NewVerdicts(w.services)
 	g.gates = gate.New(gate.Options{
-		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service,
-		Counts: m.counts,
-		Leads:  p.registry.IsLeaderFor, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze,
-		Stopping: ctx.Done(),
-		Finished: func(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
-			verdicts.Reached(key, uid, gate.VerdictOf(run))
-		},
+		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Services: m.view,
+		Counts: m.counts, Leader: p.registry, Verdicts: service.NewVerdicts(w.services), Metrics: m.gateMetrics,
+		Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze, Stopping: ctx.Done(),
 		Queries: &gate.Queries{Settings: m.settings.Current, Access: prometheusAccess},
 	})
 	return g
@@ -51,7 +44,8 @@ func newGating(ctx context.Context, p *process, m *measuring, w *watching) *gati
 // start starts the gates and their HTTP API. Their controllers have no leases, as the leader of a Service works on
 // its gates. So sharedmain, which makes leases for all that it runs, does not run them.
 func (g *gating) start(ctx context.Context) {
-	for _, impl := range []*controller.Impl{g.gates.Gates(ctx), g.gates.CustomRuns(ctx)} {
+	gates := g.gates.Gates(ctx)
+	for _, impl := range []*controller.Impl{gates, g.gates.CustomRuns(ctx, gates)} {
 		g.running.Go(func() {
 			if err := impl.RunContext(ctx, impl.Concurrency); err != nil {
 				logging.FromContext(ctx).Errorw("This replica cannot run gates", "controller", impl.Name, "error", err)

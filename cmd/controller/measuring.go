@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/injection/sharedmain"
@@ -19,7 +18,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
@@ -46,14 +44,11 @@ type measuring struct {
 
 // newMeasuring makes the scraping of pods, and exports metrics, with those of further collectors.
 func newMeasuring(
-	ctx context.Context, p *process, services *service.Watch, cmw configmap.Watcher, further ...prometheus.Collector,
+	ctx context.Context, p *process, w *watching, cmw configmap.Watcher, further ...prometheus.Collector,
 ) *measuring {
-	m := &measuring{process: p, view: servicestate.New(p.pods, func() servicestate.Services { return services },
-		logging.FromContext(ctx).Warnw)}
+	m := &measuring{process: p, view: servicestate.New(p.pods, w.services, w.plans, logging.FromContext(ctx))}
 	m.counts = attribution.NewCounts(m.view.Facts, time.Now)
-	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
-		return p.registry.IsLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
-	})
+	m.gateMetrics = gate.NewMetrics(time.Now, p.registry)
 	m.settings = canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	m.export(ctx, further)
 	m.runner = &scrape.Runner{
@@ -62,7 +57,7 @@ func newMeasuring(
 		Settings: m.settings,
 	}
 	must(ctx, "watching pods", p.pods.OnChange(m.runner.Changed))
-	services.OnChange(m.runner.Changed)
+	w.services.OnChange(m.runner.Changed)
 	return m
 }
 

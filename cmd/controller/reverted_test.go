@@ -37,6 +37,14 @@ type noQueue struct{}
 func (noQueue) EnqueueKey(types.NamespacedName)     {}
 func (noQueue) EnqueueSlowKey(types.NamespacedName) {}
 
+// only is the one source, and what the operator has set.
+type only struct{ source *v1alpha1.CDEventSource }
+
+func (o only) Of(string) []*v1alpha1.CDEventSource     { return []*v1alpha1.CDEventSource{o.source} }
+func (o only) ByUID(types.UID) *v1alpha1.CDEventSource { return o.source }
+func (only) ClusterURI() string                        { return "https://cluster" }
+func (only) Environment() v1alpha1.Environment         { return v1alpha1.Environment{ID: "test"} }
+
 // remembering is the part of a process that remembers: the ledger, and an observer.
 type remembering struct {
 	*emitting
@@ -53,11 +61,8 @@ func newRemembering(t *testing.T, source *v1alpha1.CDEventSource) (*remembering,
 	}
 	s := store.New()
 	e.ledger = ledger.New(s, &route.Router{
-		Sources: func(string) []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} },
-		Source:  func(types.UID) *v1alpha1.CDEventSource { return source }, SystemNamespace: "knative-cdevents",
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, true, nil },
-		Cluster:     func() string { return "https://cluster" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
+		Sources: only{source}, SystemNamespace: "knative-cdevents", Settings: only{},
+		Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil },
 	}, metrics)
 	ob := e.registry.Observe(observer.Options{Kind: cart{}, Ledger: e.ledger, Now: time.Now, Restarter: e}, noQueue{})
 	return &remembering{e, ob}, s

@@ -54,7 +54,7 @@ func (e *emitting) traced() (options []ledger.Option) {
 // tracedDelivery adds spans of attempts to the options of the delivery.
 func (e *emitting) tracedDelivery(o delivery.Options) delivery.Options {
 	if e.tracer != nil {
-		o.Attempts = e.tracer.Attempt
+		o.Tracer = e.tracer
 	}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/system"
 	"knative.dev/serving/pkg/client/clientset/versioned"
@@ -30,11 +31,12 @@ type watching struct {
 	clusters     *cluster.Poller
 	// elector is the controller of Services. It takes part in the election for all kinds.
 	elector *controller.Impl
-	// plans are the placement plans that every replica serves.
-	plans *web.Plans
+	// plans are the placement plans that every replica serves, from the cache of placements.
+	plans      *web.Plans
+	placements cache.SharedIndexInformer
 }
 
-// newWatching makes the watches of Services and environments. Their observers write to the ledger.
+// newWatching makes the watches of Services, environments and placement plans. The observers write to the ledger.
 func newWatching(ctx context.Context, p *process, e *emitting) *watching {
 	w := &watching{process: p}
 	serving, err := versioned.NewForConfig(p.config)
@@ -54,17 +56,15 @@ func newWatching(ctx context.Context, p *process, e *emitting) *watching {
 		Shared: shared, Discovery: found, Dynamic: objects, Settings: e.settings, Markers: e.baselines,
 	})
 	must(ctx, "registering the metrics of environments", prometheus.Register(environment.Metrics(w.environments.Readings)))
+	w.placements = client.NewPlacementInformer(p.clientset, system.Namespace(), 0, web.Indexers)
+	w.plans, err = web.NewPlans(w.placements)
+	must(ctx, "watching placements", err)
 	return w
 }
 
 // watchClusters makes the watch of stateful clusters. Each observation becomes a part of its Service, and the input
 // of its placement plan.
 func (w *watching) watchClusters(ctx context.Context, m *measuring) {
-	informer := client.NewPlacementInformer(w.clientset, system.Namespace(), 0, web.Indexers)
-	var err error
-	w.plans, err = web.NewPlans(informer)
-	must(ctx, "watching placements", err)
-	m.view.SetPlans(w.plans.Get)
 	progress := cluster.NewMetrics(w.services)
 	must(ctx, "registering the metrics of placements", prometheus.Register(progress))
 	placer := cluster.NewPlacer(cluster.PlacerOptions{
@@ -80,7 +80,7 @@ func (w *watching) watchClusters(ctx context.Context, m *measuring) {
 	w.services.UseClusters(w.clusters)
 	must(ctx, "watching pods", w.pods.OnChange(w.clusters.Changed))
 	must(ctx, "making the metrics of clusters", polls.Watch(w.clusters))
-	w.running.Go(func() { informer.RunWithContext(ctx) })
+	w.running.Go(func() { w.placements.RunWithContext(ctx) })
 	w.running.Go(func() { placer.Run(ctx) })
 }
 

@@ -41,25 +41,39 @@ type Metrics interface {
 	DeadLetter(source string)
 }
 
+// Filters are those of all sources. route.Filters implements it.
+type Filters interface {
+	// Passes applies a source's filters to an event to which they could not be applied
+	// when it was journaled.
+	Passes(source *v1alpha1.CDEventSource, ev event.Event) (bool, error)
+}
+
+// Tracer follows what is sent.
+type Tracer interface {
+	// Attempt begins the span of an attempt to send the event of a transition, and returns a function that ends it.
+	Attempt(t lifecycle.Transition, event, source string) func(transport.Outcome)
+}
+
+// Leader says what this process delivers for.
+type Leader interface {
+	IsLeaderFor(object types.NamespacedName) bool
+}
+
 // Options configure a Delivery.
 type Options struct {
 	Ledger Ledger
 	// Transport makes the attempts: a transport.Registry.
 	Transport transport.Transport
 	Render    cdevents.Renderer
-	// Passes applies a source's filters to an event to which they could not be applied
-	// when it was journaled.
-	Passes  func(*v1alpha1.CDEventSource, event.Event) (bool, error)
-	Metrics Metrics
-	// Attempts begins the span of an attempt to send the event of a transition, and returns a function that ends it; nil
-	// if nothing is traced.
-	Attempts func(t lifecycle.Transition, event, source string) func(transport.Outcome)
-	// Leads says whether this process delivers for a watched object.
-	Leads func(types.NamespacedName) bool
+	Filters   Filters
+	Metrics   Metrics
+	// Tracer is nil if nothing is traced.
+	Tracer Tracer
+	Leader Leader
 	// WorkersPerSource bounds how many attempts at one sink are under way; 0 for 16.
 	WorkersPerSource int
 	// NewQueue makes the queue of a source; nil for one with WorkersPerSource workers.
-	NewQueue func(Work) Queue
+	NewQueue func(source types.UID, w Work) Queue
 	// ProbeEvery is how long an open breaker waits before it lets one attempt through; 0
 	// for 5 s.
 	ProbeEvery time.Duration
@@ -88,7 +102,7 @@ func New(ctx context.Context, o Options) *Delivery {
 		o.WorkersPerSource = defaultWorkers
 	}
 	if o.NewQueue == nil {
-		o.NewQueue = func(w Work) Queue { return newWorkers(o.WorkersPerSource, w) }
+		o.NewQueue = func(_ types.UID, w Work) Queue { return &workers{most: o.WorkersPerSource, work: w} }
 	}
 	if o.ProbeEvery == 0 {
 		o.ProbeEvery = probeEvery

@@ -16,7 +16,7 @@ import (
 // countFailure counts a failed attempt, and takes over the source as it is now: its dead
 // letter sink may be another one.
 func (q *sourceQueue) countFailure(a *attempt) decision {
-	if !q.d.Leads(a.key.NamespacedName()) {
+	if !q.d.Leader.IsLeaderFor(a.key.NamespacedName()) {
 		return stopped // the next leader decides what becomes of the event
 	}
 	var ok bool

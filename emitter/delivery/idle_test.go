@@ -44,7 +44,7 @@ func TestIdleSourcesCostLittle(t *testing.T) {
 	for i := range sources {
 		sources[i] = sourceTo(fmt.Sprintf("source-%d", i), "sink")
 	}
-	d := New(t.Context(), Options{Ledger: nothing{}, Transport: forgetful{}, Leads: func(types.NamespacedName) bool { return true }})
+	d := New(t.Context(), Options{Ledger: nothing{}, Transport: forgetful{}, Leader: always})
 	goroutines, before := runtime.NumGoroutine(), heap()
 	for i, s := range sources {
 		d.UpdateSource(s)

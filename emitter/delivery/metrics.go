@@ -108,7 +108,7 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 		return fmt.Errorf("making the gauge cdevents_leading_ratio: %w", err)
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		o.ObserveFloat64(led, leading(d.Leads))
+		o.ObserveFloat64(led, leading(d.Leader))
 		backlogs := d.Ledger.Backlogs()
 		for uid, name := range sources() {
 			s, age := backlogs[uid], 0.0
@@ -137,13 +137,13 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 const asked = 256
 
 // leading returns the part of all names that a process leads for.
-func leading(leads func(types.NamespacedName) bool) float64 {
-	if leads == nil {
+func leading(l Leader) float64 {
+	if l == nil {
 		return 1
 	}
 	n := 0
 	for i := range asked {
-		if leads(types.NamespacedName{Namespace: "sample", Name: strconv.Itoa(i)}) {
+		if l.IsLeaderFor(types.NamespacedName{Namespace: "sample", Name: strconv.Itoa(i)}) {
 			n++
 		}
 	}

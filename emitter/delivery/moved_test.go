@@ -110,18 +110,23 @@ func TestNewSinkStartsWithAClosedBreaker(t *testing.T) {
 	})
 }
 
+// wavering is a leader that has lost the lead the next time that it is asked.
+type wavering struct{ lost atomic.Bool }
+
+func (w *wavering) IsLeaderFor(types.NamespacedName) bool { return !w.lost.Swap(false) }
+
 // If the lead is lost only for a moment after a failed attempt, the event must not be skipped:
 // the acknowledgement of the next one would remove it from the journal uncounted.
 func TestNoEventIsSkippedWhenTheLeadIsLostBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sourceTo("all", "sink"))
-		var lost atomic.Bool
-		s.Leads = func(types.NamespacedName) bool { return !lost.Swap(false) }
+		lead := &wavering{}
+		s.Leader = lead
 		first := true
 		s.answer("sink", func() transport.Outcome {
 			if first {
 				first = false
-				lost.Store(true)
+				lead.lost.Store(true)
 				return refuse(503, transport.Retry)()
 			}
 			return accepted

@@ -26,7 +26,7 @@ func (q *sourceQueue) prepare(a *attempt) decision { return q.through(preparatio
 
 // prepareAgain prepares once more what has changed while the attempt waited for its place.
 func (q *sourceQueue) prepareAgain(a *attempt) decision {
-	if !q.d.Leads(a.key.NamespacedName()) {
+	if !q.d.Leader.IsLeaderFor(a.key.NamespacedName()) {
 		return stopped
 	}
 	if now := q.current(); now != a.source {
@@ -67,7 +67,7 @@ func (q *sourceQueue) filter(a *attempt) decision {
 	if !a.pending.Undecided {
 		return next
 	}
-	passes, err := q.d.Passes(a.source, a.event)
+	passes, err := q.d.Filters.Passes(a.source, a.event)
 	q.setUndecided(a.key, err)
 	switch {
 	case err != nil:

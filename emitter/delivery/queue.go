@@ -5,8 +5,6 @@ package delivery
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
@@ -24,23 +22,12 @@ type Queue interface {
 }
 
 // Work is what a Queue does for one source.
-type Work struct {
-	Source types.UID
+type Work interface {
 	// NotYet is how long an object must not be worked on, whatever woke it.
-	NotYet func(ledger.Key) time.Duration
+	NotYet(key ledger.Key) time.Duration
 	// Deliver sends what is pending about an object. It returns after how long to try
 	// again, 0 if nothing is pending.
-	Deliver func(ledger.Key) time.Duration
+	Deliver(key ledger.Key) time.Duration
 	// Rest is called when nothing is left to do.
-	Rest func()
-}
-
-// newWorkers returns a Queue with at most so many workers.
-func newWorkers(most int, w Work) Queue {
-	return &workers{most: most, rest: w.Rest, work: func(key ledger.Key) time.Duration {
-		if wait := w.NotYet(key); wait > 0 {
-			return wait
-		}
-		return w.Deliver(key)
-	}}
+	Rest()
 }

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/logging"
@@ -113,19 +112,18 @@ func TestOnlyTheSinkSeesSecrets(t *testing.T) {
 	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), zap.New(core).Sugar()))
 	subjects := store.New()
 	s := &stage{store: subjects, cancel: cancel}
-	s.ledger = ledger.New(subjects, knows(&route.Router{
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
-		Cluster:     func() string { return "https://cluster.example.com" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
-		Render:      cdevents.Render,
-	}, func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} }), said)
-	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
+	s.ledger = ledger.New(subjects, &route.Router{
+		Sources:   listed{source},
+		Namespace: func(string) (map[string]string, bool, error) { return nil, false, nil },
+		Settings:  listed{},
+		Render:    cdevents.Render,
+	}, said)
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Transport: overHTTP(kube),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
-		Leads: func(types.NamespacedName) bool { return true },
+		Leader: always,
 	})
-	s.ledger.OnPending(s.Enqueue)
+	s.ledger.UseDelivery(routed{s.Delivery, t})
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 1) })
 	s.UpdateSource(source)

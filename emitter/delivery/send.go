@@ -40,8 +40,8 @@ func (q *sourceQueue) checkBreaker(a *attempt) decision {
 // send makes the attempt, and notes what it says of the sink.
 func (q *sourceQueue) send(a *attempt) decision {
 	end := func(transport.Outcome) {}
-	if q.d.Attempts != nil {
-		end = q.d.Attempts(a.pending.Transition, a.event.Type(), q.label())
+	if q.d.Tracer != nil {
+		end = q.d.Tracer.Attempt(a.pending.Transition, a.event.Type(), q.label())
 	}
 	a.outcome = q.d.Transport.Send(q.sending, a.target, a.event, a.policy)
 	end(a.outcome)

@@ -46,6 +46,8 @@ type sourceQueue struct {
 	resting *time.Timer
 }
 
+var _ Work = (*sourceQueue)(nil)
+
 // newSourceQueue starts a queue that works until the delivery's context ends.
 func newSourceQueue(d *Delivery, s *v1alpha1.CDEventSource) *sourceQueue {
 	q := &sourceQueue{d: d, source: s, ramp: newRamp(d.WorkersPerSource)}
@@ -53,7 +55,7 @@ func newSourceQueue(d *Delivery, s *v1alpha1.CDEventSource) *sourceQueue {
 	q.ctx, q.cancel = context.WithCancel(d.ctx)
 	var abort context.CancelFunc
 	q.sending, abort = context.WithCancel(context.WithoutCancel(d.ctx))
-	q.queue = d.NewQueue(Work{Source: s.UID, NotYet: q.notYet, Deliver: q.deliver, Rest: q.rest})
+	q.queue = d.NewQueue(s.UID, q)
 	context.AfterFunc(q.ctx, func() {
 		q.queue.Close()
 		time.AfterFunc(grace, abort)
@@ -73,9 +75,8 @@ func (q *sourceQueue) stop() {
 	}
 }
 
-// rest is called when nothing is left to do. It frees the clients of the source later, when
-// their connections are closed anyway.
-func (q *sourceQueue) rest() {
+// Rest implements Work. It frees the clients of the source later, when their connections are closed anyway.
+func (q *sourceQueue) Rest() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.resting != nil {
@@ -89,9 +90,8 @@ func (q *sourceQueue) rest() {
 	})
 }
 
-// deliver sends what is pending about one object until something fails. It returns after
-// how long to try again, 0 if nothing is pending any more.
-func (q *sourceQueue) deliver(key ledger.Key) time.Duration {
+// Deliver implements Work. It sends until something fails.
+func (q *sourceQueue) Deliver(key ledger.Key) time.Duration {
 	for {
 		if !q.leads(key) {
 			return 0 // the next leader reads from the ledger what is pending
@@ -122,7 +122,7 @@ func (q *sourceQueue) deliverAll(key ledger.Key, pending []ledger.Pending) decis
 
 // leads says whether this queue still delivers for an object.
 func (q *sourceQueue) leads(key ledger.Key) bool {
-	return q.ctx.Err() == nil && q.d.Leads(key.NamespacedName())
+	return q.ctx.Err() == nil && q.d.Leader.IsLeaderFor(key.NamespacedName())
 }
 
 // recovered has everything sent that waits for a sink which accepts events again. Counted

@@ -41,7 +41,7 @@ func (d *Delivery) DeleteSource(uid types.UID) {
 			q.stop()
 		}
 		d.Transport.Forget(uid)
-		d.Ledger.Abandon(uid, d.Leads)
+		d.Ledger.Abandon(uid, d.Leader.IsLeaderFor)
 	})
 }
 
@@ -62,7 +62,7 @@ func (d *Delivery) Sweep(ctx context.Context, every time.Duration) {
 			switch {
 			case d.queueOf(uid) != nil:
 			case suspects[uid]:
-				d.Ledger.Abandon(uid, d.Leads)
+				d.Ledger.Abandon(uid, d.Leader.IsLeaderFor)
 			default:
 				missing[uid] = true
 			}

@@ -59,8 +59,8 @@ func (q *sourceQueue) setUndecided(key ledger.Key, err error) {
 	q.undecided[key] = err.Error()
 }
 
-// notYet is how long an object must not be tried, whatever woke it.
-func (q *sourceQueue) notYet(key ledger.Key) time.Duration {
+// NotYet implements Work.
+func (q *sourceQueue) NotYet(key ledger.Key) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.retries.wait(key)

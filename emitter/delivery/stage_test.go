@@ -43,28 +43,38 @@ type stage struct {
 	incomplete, forgotten atomic.Int64
 }
 
+// routed is a delivery whose sources receive all events.
+type routed struct {
+	*Delivery
+	t *testing.T
+}
+
+func (routed) LeftOut(ledger.Key, []types.UID) {}
+func (r routed) Refused(_ ledger.Key, _ types.UID, why ledger.Refusal) {
+	r.t.Errorf("routing: %v", why.Err)
+}
+
 var accepted = transport.Outcome{Class: transport.Acknowledged, Status: 202}
 
 func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	t.Helper()
 	s := &stage{store: store.New(), answers: map[string]func() transport.Outcome{}, dropped: map[string]int64{}, leads: true}
 	filters := route.NewFilters()
-	router := knows(&route.Router{
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
-		Cluster:     func() string { return "https://cluster.example.com" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
-		Render:      cdevents.Render,
-		Passes:      filters.Passes,
-	}, func() []*v1alpha1.CDEventSource { return sources })
+	router := &route.Router{
+		Sources:   listed(sources),
+		Namespace: func(string) (map[string]string, bool, error) { return nil, false, nil },
+		Settings:  listed{},
+		Render:    cdevents.Render,
+		Filters:   filters,
+	}
 	s.ledger = ledger.New(s.store, router, s)
-	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transport: s, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
-		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
+		Ledger: s.ledger, Transport: s, Render: cdevents.Render, Filters: filters, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
+		Leader: s,
 	})
-	s.ledger.OnPending(s.Enqueue)
+	s.ledger.UseDelivery(routed{s.Delivery, t})
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 2) })
 	for _, src := range sources {
@@ -72,6 +82,13 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	}
 	t.Cleanup(func() { cancel(); s.Wait(); wg.Wait() })
 	return s
+}
+
+// IsLeaderFor implements Leader.
+func (s *stage) IsLeaderFor(types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leads
 }
 
 // Send implements Transport. It records accepted events, and answers as the test has set for

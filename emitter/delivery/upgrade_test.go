@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"knative.dev/pkg/apis"
@@ -115,9 +114,9 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Transport: overHTTP(fake.NewClientset()),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
-		Leads: func(types.NamespacedName) bool { return true },
+		Leader: always,
 	})
-	s.ledger.OnPending(s.Enqueue)
+	s.ledger.UseDelivery(routed{s.Delivery, t})
 	t.Cleanup(func() { cancel(); s.Wait() })
 	s.ledger.Observe(written)
 	for uid := range s.ledger.Backlogs() {

@@ -9,15 +9,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// workers work on keys in the order in which they were added, and on each key one at a
+// workers are a Queue: they work on keys in the order in which they were added, and on each key one at a
 // time. Workers exist only while there is work: an empty queue costs no goroutine.
 type workers struct {
 	// most is the largest number of workers at the same time.
 	most int
-	// work returns after how long to work on the key again, 0 for never.
-	work func(ledger.Key) time.Duration
-	// rest is called when the last worker has ended and no key waits for its time.
-	rest func()
+	work Work
 
 	mu     sync.Mutex
 	closed bool
@@ -109,12 +106,20 @@ func (w *workers) run() {
 		if !ok {
 			return
 		}
-		again := w.work(key)
+		again := w.turn(key)
 		if again > 0 {
 			w.addAfter(key, again)
 		}
 		w.done(key)
 	}
+}
+
+// turn works on a key, and returns after how long to work on it again, 0 for never.
+func (w *workers) turn(key ledger.Key) time.Duration {
+	if wait := w.work.NotYet(key); wait > 0 {
+		return wait
+	}
+	return w.work.Deliver(key)
 }
 
 // next takes the next key. Without one, it ends the worker and returns false.
@@ -134,8 +139,8 @@ func (w *workers) next() (ledger.Key, bool) {
 		w.ready, w.taken, w.later = nil, nil, nil
 	}
 	w.mu.Unlock()
-	if idle && w.rest != nil {
-		w.rest()
+	if idle {
+		w.work.Rest()
 	}
 	return ledger.Key{}, false
 }

@@ -16,11 +16,18 @@ func key(i int) ledger.Key {
 	return ledger.Key{Kind: "Service", Namespace: "shop", Name: fmt.Sprintf("cart-%d", i)}
 }
 
+// work is what workers do with a key.
+type work func(ledger.Key) time.Duration
+
+func (work) NotYet(ledger.Key) time.Duration        { return 0 }
+func (w work) Deliver(key ledger.Key) time.Duration { return w(key) }
+func (work) Rest()                                  {}
+
 func TestOneWorkerPerKey(t *testing.T) {
 	var mu sync.Mutex
 	at, most, total := map[ledger.Key]int{}, 0, 0
 	w := &workers{most: 4}
-	w.work = func(k ledger.Key) time.Duration {
+	w.work = work(func(k ledger.Key) time.Duration {
 		mu.Lock()
 		at[k]++
 		total++
@@ -36,7 +43,7 @@ func TestOneWorkerPerKey(t *testing.T) {
 			delete(at, k)
 		}
 		return 0
-	}
+	})
 	var adding sync.WaitGroup
 	for range 4 {
 		adding.Go(func() {
@@ -68,7 +75,7 @@ func TestKeyAddedDuringWorkIsProcessedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
 		w := &workers{most: 4}
-		w.work = func(ledger.Key) time.Duration { times++; time.Sleep(time.Second); return 0 }
+		w.work = work(func(ledger.Key) time.Duration { times++; time.Sleep(time.Second); return 0 })
 		w.Add(key(1))
 		time.Sleep(500 * time.Millisecond)
 		w.Add(key(1))
@@ -87,7 +94,7 @@ func TestEarliestTimeCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var at []time.Duration
-		w := &workers{most: 1, work: func(ledger.Key) time.Duration { at = append(at, time.Since(start)); return 0 }}
+		w := &workers{most: 1, work: work(func(ledger.Key) time.Duration { at = append(at, time.Since(start)); return 0 })}
 		w.addAfter(key(1), time.Hour)
 		w.addAfter(key(1), time.Minute)
 		w.addAfter(key(1), 2*time.Hour)

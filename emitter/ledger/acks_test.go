@@ -198,14 +198,14 @@ func TestWhatIsAcknowledgedDuringADropIsWritten(t *testing.T) {
 // The present leader has written more than a former one knows.
 func TestAFormerLeaderKeepsNewerAcknowledgements(t *testing.T) {
 	t.Parallel()
-	s, leads := store.New(), true
-	former := newFleet(t, s, ledger.WithLeads(func(types.NamespacedName) bool { return leads }))
+	s, leads := store.New(), newLeader()
+	former := newFleet(t, s, ledger.WithLeader(leads))
 	for range 3 {
 		former.journal(1, "")
 	}
 	name := ledger.Name(service(0))
 	acknowledge(former.l, name, "a", 1)
-	leads = false
+	leads.Store(false)
 	present := newFleet(t, s)
 	acknowledge(present.l, name, "a", 2)
 	present.write()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -55,9 +54,9 @@ func TestAnnotatedEntryIsForgotten(t *testing.T) {
 
 // Only the leader may forget.
 func TestAnnotationIsNoReasonForOthers(t *testing.T) {
-	s, seen, leads := store.New(), 0, true
+	s, seen, leads := store.New(), 0, newLeader()
 	a := &acks{}
-	l := ledger.New(s, everyone{"a"}, &counts{}, ledger.WithAcks(a), ledger.WithLeads(func(types.NamespacedName) bool { return leads }))
+	l := ledger.New(s, everyone{"a"}, &counts{}, ledger.WithAcks(a), ledger.WithLeader(leads))
 	must(t, add(l, lifecycle.Deployed, ""))
 	name := ledger.Name(cart)
 	s.Annotate(name, v1alpha1.ForgetAnnotation, "false")
@@ -66,14 +65,14 @@ func TestAnnotationIsNoReasonForOthers(t *testing.T) {
 	if !s.Has(name) {
 		t.Error("it is forgotten although the annotation says no")
 	}
-	leads = false
+	leads.Store(false)
 	s.Annotate(name, v1alpha1.ForgetAnnotation, "true")
 	follow(s, l, &seen)
 	must(t, a.write(l))
 	if !s.Has(name) {
 		t.Fatal("a replica that does not lead has forgotten it")
 	}
-	leads = true // the former leader has not done it
+	leads.Store(true) // the former leader has not done it
 	must(t, l.Collect(context.Background(), time.Now(), time.Hour))
 	must(t, a.write(l))
 	if s.Has(name) {

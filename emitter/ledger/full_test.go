@@ -157,13 +157,8 @@ func TestManySourcesDoNotStopTheJournal(t *testing.T) {
 	c := &counts{}
 	flood := crowd{n: 420, size: 4 << 10}
 	l := ledger.New(s, flood, c)
-	var left []types.UID
-	l.OnLeftOut(func(k ledger.Key, sources []types.UID) {
-		if k != key {
-			t.Errorf("called with %v", k)
-		}
-		left = sources
-	})
+	d := &deliveries{t: t}
+	l.UseDelivery(d)
 	for i := range 30 {
 		must(t, add(l, lifecycle.TrafficShifted, ""))
 		if size := written(t, s); size > maxWritten {
@@ -174,7 +169,7 @@ func TestManySourcesDoNotStopTheJournal(t *testing.T) {
 		}
 		acknowledge(l, ledger.Name(cart), "source-000", int64(i+1))
 	}
-	recipients := 1 + len(s.All()[0].Status.Journal[0].Recipients) // the first has acknowledged it
+	left, recipients := d.leftOut, 1+len(s.All()[0].Status.Journal[0].Recipients) // the first has acknowledged it
 	if recipients+len(left) != flood.n || recipients < 40 || left[0] != types.UID(fmt.Sprintf("source-%03d", recipients)) {
 		t.Errorf("%d recipients, and %d sources are left out, starting with %s", recipients, len(left), left[0])
 	}

@@ -174,9 +174,8 @@ func TestHandOverWritesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowly{Store: store.New(), takes: 5 * time.Millisecond, hangs: ledger.Name(service(5))}
-		var leads atomic.Bool
-		leads.Store(true)
-		l, end := running(t, s, 6, ledger.WithLeads(func(types.NamespacedName) bool { return leads.Load() }))
+		leads := newLeader()
+		l, end := running(t, s, 6, ledger.WithLeader(leads))
 		defer end()
 		var wg sync.WaitGroup
 		defer wg.Wait()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,43 @@ func (c *counts) Dropped(reason string, n int64) {
 		c.dropped = map[string]int64{}
 	}
 	c.dropped[reason] += n
+}
+
+// leader leads for all objects, or for none.
+type leader struct{ atomic.Bool }
+
+func newLeader() *leader {
+	l := &leader{}
+	l.Store(true)
+	return l
+}
+
+func (l *leader) IsLeaderFor(types.NamespacedName) bool { return l.Load() }
+
+// deliveries is what a ledger said about the cart.
+type deliveries struct {
+	t        *testing.T
+	enqueued []types.UID
+	// leftOut are the sources that the last event was not journaled for.
+	leftOut []types.UID
+}
+
+func (d *deliveries) Enqueue(k ledger.Key, source types.UID) {
+	d.about(k)
+	d.enqueued = append(d.enqueued, source)
+}
+
+func (d *deliveries) LeftOut(k ledger.Key, sources []types.UID) {
+	d.about(k)
+	d.leftOut = sources
+}
+
+func (d *deliveries) Refused(k ledger.Key, _ types.UID, _ ledger.Refusal) { d.about(k) }
+
+func (d *deliveries) about(k ledger.Key) {
+	if k != key {
+		d.t.Errorf("called with %v", k)
+	}
 }
 
 // add journals one more transition.

@@ -47,6 +47,22 @@ type Memory interface {
 	Stored(namespace map[string]string) any
 }
 
+// Leader says what this process leads for.
+type Leader interface {
+	IsLeaderFor(object types.NamespacedName) bool
+}
+
+// Delivery sends what the ledger has journaled.
+type Delivery interface {
+	// Enqueue is called when an event about an object becomes pending for a source.
+	Enqueue(key Key, source types.UID)
+	// LeftOut is called with the sources for which an event is not journaled, because its rendering profiles are too
+	// many or too large.
+	LeftOut(key Key, sources []types.UID)
+	// Refused is called for each source that an event was refused to.
+	Refused(key Key, source types.UID, why Refusal)
+}
+
 // Key names a watched object, whichever UID it has. Kinds of two API groups may have the same name.
 // The version takes no part: an object keeps its key when its kind is served in another.
 type Key struct {
@@ -97,12 +113,9 @@ type Ledger struct {
 	acks    Acks
 	queue   ackQueue
 	maxHeld int
-	// leads says whether this process leads for an object.
-	leads func(types.NamespacedName) bool
-	// The callbacks that OnPending, OnLeftOut and OnRefused set.
-	notify  func(Key, types.UID)
-	omitted func(Key, []types.UID)
-	refused func(Key, types.UID, Refusal)
+	// leader is nil if this process leads for all objects.
+	leader   Leader
+	delivery Delivery
 }
 
 // Metrics counts what happens to writes and events.
@@ -127,10 +140,7 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 		queue:    newAckQueue(),
 		released: make(chan struct{}),
 		maxHeld:  maxHeld,
-		leads:    func(types.NamespacedName) bool { return true },
-		notify:   func(Key, types.UID) {},
-		omitted:  func(Key, []types.UID) {},
-		refused:  func(Key, types.UID, Refusal) {},
+		delivery: noDelivery{},
 	}
 	l.acks = l.queue
 	for _, o := range options {
@@ -149,22 +159,23 @@ func WithAcks(q Acks) Option { return func(l *Ledger) { l.acks = q } }
 // WithMaxHeld sets how many CDEventSubjects may have acknowledgements that are not written.
 func WithMaxHeld(n int) Option { return func(l *Ledger) { l.maxHeld = n } }
 
-// WithLeads sets a function that says whether this process leads for an object. By default, it leads for all.
-func WithLeads(leads func(types.NamespacedName) bool) Option {
-	return func(l *Ledger) { l.leads = leads }
+// WithLeader sets what says whether this process leads for an object. By default, it leads for all.
+func WithLeader(leader Leader) Option { return func(l *Ledger) { l.leader = leader } }
+
+func (l *Ledger) leads(object types.NamespacedName) bool {
+	return l.leader == nil || l.leader.IsLeaderFor(object)
 }
 
-// OnPending sets a function that is called when an event becomes pending for a source. Call it
-// before the first write.
-func (l *Ledger) OnPending(f func(Key, types.UID)) { l.notify = f }
+// UseDelivery has events sent. The delivery reads from the ledger, so it is made later. Call UseDelivery before the
+// first write.
+func (l *Ledger) UseDelivery(d Delivery) { l.delivery = d }
 
-// OnLeftOut sets a function that is called with the sources for which an event is not
-// journaled, because its rendering profiles are too many or too large. Call it before the first write.
-func (l *Ledger) OnLeftOut(f func(Key, []types.UID)) { l.omitted = f }
+// noDelivery sends nothing.
+type noDelivery struct{}
 
-// OnRefused sets a function that is called for each source that an event was refused to.
-// Call it before the first write.
-func (l *Ledger) OnRefused(f func(Key, types.UID, Refusal)) { l.refused = f }
+func (noDelivery) Enqueue(Key, types.UID)          {}
+func (noDelivery) LeftOut(Key, []types.UID)        {}
+func (noDelivery) Refused(Key, types.UID, Refusal) {}
 
 // Discard stops writing acknowledgements: after the API server went back in time, this
 // process remembers events that may never have happened.

@@ -21,17 +21,12 @@ import (
 func TestJournalPendingAcknowledged(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a", "b"}, &counts{})
-	var notified []types.UID
-	l.OnPending(func(k ledger.Key, source types.UID) {
-		if k != key {
-			t.Errorf("called with %v", k)
-		}
-		notified = append(notified, source)
-	})
+	d := &deliveries{t: t}
+	l.UseDelivery(d)
 	must(t, add(l, lifecycle.Created, ""))
 	must(t, add(l, lifecycle.Deployed, ""))
-	if len(notified) != 4 {
-		t.Errorf("OnPending was called for %v", notified)
+	if len(d.enqueued) != 4 {
+		t.Errorf("Enqueue was called for %v", d.enqueued)
 	}
 	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("pending for a: %s", got)

@@ -165,16 +165,16 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 	}
 	for _, r := range e.refused {
 		l.metrics.Dropped(r.Refused.Reason, 1)
-		l.refused(sub.key, r.Source, *r.Refused)
+		l.delivery.Refused(sub.key, r.Source, *r.Refused)
 	}
 	l.trace(e)
 	if written != nil {
 		key := KeyOf(written.Spec)
 		for source := range e.pending {
-			l.notify(key, source)
+			l.delivery.Enqueue(key, source)
 		}
 		if len(e.omitted) > 0 {
-			l.omitted(key, e.omitted)
+			l.delivery.LeftOut(key, e.omitted)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (l *Ledger) remind(s *v1alpha1.CDEventSubject) {
 		for _, r := range j.Recipients {
 			if !seen[r.Source] {
 				seen[r.Source] = true
-				l.notify(KeyOf(s.Spec), r.Source)
+				l.delivery.Enqueue(KeyOf(s.Spec), r.Source)
 			}
 		}
 	}

@@ -12,19 +12,25 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// knows has a router find these sources, as they are when it looks.
-func (r *Router) knows(all func() []*v1alpha1.CDEventSource) *Router {
-	r.Sources = func(namespace string) []*v1alpha1.CDEventSource {
-		return slices.DeleteFunc(slices.Clone(all()), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
-	}
-	r.Source = func(uid types.UID) *v1alpha1.CDEventSource {
-		if i := slices.IndexFunc(all(), func(s *v1alpha1.CDEventSource) bool { return s.UID == uid }); i >= 0 {
-			return all()[i]
-		}
-		return nil
-	}
-	return r
+// listed are all sources.
+type listed []*v1alpha1.CDEventSource
+
+func (l listed) Of(namespace string) []*v1alpha1.CDEventSource {
+	return slices.DeleteFunc(slices.Clone(l), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
 }
+
+func (l listed) ByUID(uid types.UID) *v1alpha1.CDEventSource {
+	if i := slices.IndexFunc(l, func(s *v1alpha1.CDEventSource) bool { return s.UID == uid }); i >= 0 {
+		return l[i]
+	}
+	return nil
+}
+
+// operator is the environment that the operator has set.
+type operator v1alpha1.Environment
+
+func (operator) ClusterURI() string                  { return "https://cluster.example.com" }
+func (o operator) Environment() v1alpha1.Environment { return v1alpha1.Environment(o) }
 
 func sourceNamed(name string) *v1alpha1.CDEventSource {
 	s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{

@@ -17,6 +17,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
+// indexed are the sources in an index.
+type indexed struct{ cache.Indexer }
+
+func (i indexed) Of(namespace string) []*v1alpha1.CDEventSource {
+	return client.SourcesOf(i.Indexer, namespace)
+}
+
+func (i indexed) ByUID(uid types.UID) *v1alpha1.CDEventSource {
+	return client.SourceByUID(i.Indexer, uid)
+}
+
 // inCluster returns a router of a cluster with n sources, 32 of them in the namespace of the subject.
 func inCluster(n int) *Router {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, client.SourceIndexers())
@@ -32,8 +43,7 @@ func inCluster(n int) *Router {
 		}
 	}
 	r := router(nil)
-	r.Sources = func(namespace string) []*v1alpha1.CDEventSource { return client.SourcesOf(indexer, namespace) }
-	r.Source = func(uid types.UID) *v1alpha1.CDEventSource { return client.SourceByUID(indexer, uid) }
+	r.Sources = indexed{indexer}
 	return r
 }
 

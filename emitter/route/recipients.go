@@ -137,13 +137,14 @@ func (r *Router) passes(
 	if err != nil {
 		return false, err
 	}
-	return r.Passes(s, ev.Event)
+	return r.Filters.Passes(s, ev.Event)
 }
 
 // profile is how events are rendered for a source.
 func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) v1alpha1.Profile {
 	p := v1alpha1.Profile{
-		SpecVersion: s.Spec.Version(), Rendering: r.Rendering, Source: r.Cluster(), Environment: r.Environment(),
+		SpecVersion: s.Spec.Version(), Rendering: r.Rendering,
+		Source: r.Settings.ClusterURI(), Environment: r.Settings.Environment(),
 	}
 	if id := labelled[EnvironmentLabel]; id != "" {
 		p.Environment.ID = id

@@ -130,14 +130,14 @@ func filter(f ...eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSource
 }
 
 func router(s *v1alpha1.CDEventSource) *Router {
-	return (&Router{
+	return &Router{
+		Sources:         listed{s},
 		Namespace:       func(string) (map[string]string, bool, error) { return labelled, true, nil },
 		SystemNamespace: "system",
-		Cluster:         func() string { return "https://cluster.example.com" },
-		Environment:     func() v1alpha1.Environment { return v1alpha1.Environment{ID: "default", Source: "https://env"} },
+		Settings:        operator{ID: "default", Source: "https://env"},
 		Render:          cdevents.Render,
-		Passes:          NewFilters().Passes,
-	}).knows(func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{s} })
+		Filters:         NewFilters(),
+	}
 }
 
 var (

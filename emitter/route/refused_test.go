@@ -20,6 +20,22 @@ func (tally) Conflict()                        {}
 func (tally) Refused()                         {}
 func (c tally) Dropped(reason string, n int64) { c[reason] += n }
 
+// refusals are the sources that the subject's events were refused to, by ledger.DroppedSelectorInvalid.
+type refusals struct {
+	t       *testing.T
+	sources []types.UID
+}
+
+func (*refusals) Enqueue(ledger.Key, types.UID)   {}
+func (*refusals) LeftOut(ledger.Key, []types.UID) {}
+
+func (r *refusals) Refused(key ledger.Key, source types.UID, why ledger.Refusal) {
+	if key != ledger.KeyOf(subject) || why.Reason != ledger.DroppedSelectorInvalid {
+		r.t.Errorf("called with %v, %v", key, why)
+	}
+	r.sources = append(r.sources, source)
+}
+
 // A refusal counts once for each journaled event: not for each attempt to write it, and not if
 // the event is a replay for another source.
 func TestRefusalCountsOnce(t *testing.T) {
@@ -27,15 +43,9 @@ func TestRefusalCountsOnce(t *testing.T) {
 	s.Spec.Selector = notIn(20_000)
 	entries, counted := store.New(), tally{}
 	behind, ahead := ledger.New(entries, router(s), counted), ledger.New(entries, router(s), counted)
-	var reported []types.UID
-	for _, l := range []*ledger.Ledger{behind, ahead} {
-		l.OnRefused(func(key ledger.Key, source types.UID, why ledger.Refusal) {
-			if key != ledger.KeyOf(subject) || why.Reason != ledger.DroppedSelectorInvalid {
-				t.Errorf("called with %v, %v", key, why)
-			}
-			reported = append(reported, source)
-		})
-	}
+	reported := &refusals{t: t}
+	behind.UseDelivery(reported)
+	ahead.UseDelivery(reported)
 	journal := func(l *ledger.Ledger, sequence int64, replay ...types.UID) {
 		t.Helper()
 		err := l.Journal(t.Context(), subject, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
@@ -51,7 +61,7 @@ func TestRefusalCountsOnce(t *testing.T) {
 	journal(ahead, 2)
 	journal(behind, 3) // conflicts first
 	journal(behind, 4, "another")
-	if got := counted[ledger.DroppedSelectorInvalid]; got != 3 || len(reported) != 3 || reported[0] != s.UID {
-		t.Errorf("%d refusals counted and reported for %v, want three", got, reported)
+	if got := counted[ledger.DroppedSelectorInvalid]; got != 3 || len(reported.sources) != 3 || reported.sources[0] != s.UID {
+		t.Errorf("%d refusals counted and reported for %v, want three", got, reported.sources)
 	}
 }

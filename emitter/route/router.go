@@ -3,7 +3,6 @@
 package route
 
 import (
-	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -14,26 +13,37 @@ import (
 // EnvironmentLabel on a namespace names the environment that it belongs to.
 const EnvironmentLabel = "cdevents.knative-cdevents.dev/environment"
 
+// Sources finds CDEventSources in an index: what a transition costs must not grow with the sources of all other
+// namespaces. source.Lister implements it.
+type Sources interface {
+	// Of lists the sources of a namespace.
+	Of(namespace string) []*v1alpha1.CDEventSource
+	// ByUID returns a source, nil if there is none.
+	ByUID(source types.UID) *v1alpha1.CDEventSource
+}
+
+// Settings are those of the operator. They may change at any time. settings.Store implements it.
+type Settings interface {
+	// ClusterURI identifies the cluster.
+	ClusterURI() string
+	// Environment is that of events where neither their namespace nor the source names one.
+	Environment() v1alpha1.Environment
+}
+
 // Router chooses the recipients of a transition. It implements ledger.Router.
 type Router struct {
-	// Sources lists the CDEventSources of a namespace, and Source finds one by its UID, nil if there is none. Both are
-	// looked up in an index: what a transition costs must not grow with the sources of all other namespaces.
-	Sources func(namespace string) []*v1alpha1.CDEventSource
-	Source  func(types.UID) *v1alpha1.CDEventSource
+	Sources Sources
 	// Namespace returns the labels of a namespace, false if there is none. It is not asked about the
 	// namespace of a cluster-scoped object.
 	Namespace func(name string) (labels map[string]string, exists bool, err error)
 	// SystemNamespace is the only one whose sources may see other namespaces, and cluster-scoped objects.
 	SystemNamespace string
-	// Cluster is the URI that identifies the cluster.
-	Cluster func() string
-	// Environment is the default.
-	Environment func() v1alpha1.Environment
-	Render      cdevents.Renderer
+	Settings        Settings
+	Render          cdevents.Renderer
 	// Rendering is the version of the rendering that is journaled.
 	Rendering int
-	// Passes applies a source's filters to an event.
-	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
+	// Filters are those of all sources.
+	Filters *Filters
 
 	choices perGeneration[choice]
 }
@@ -50,11 +60,11 @@ func (r *Router) NamespaceLabels(namespace string) (labels map[string]string, ex
 
 // Exists implements ledger.Router.
 func (r *Router) Exists(source types.UID) bool {
-	return r.Source(source) != nil
+	return r.Sources.ByUID(source) != nil
 }
 
 // Operator implements ledger.Router.
 func (r *Router) Operator(source types.UID) bool {
-	s := r.Source(source)
+	s := r.Sources.ByUID(source)
 	return s != nil && s.Namespace == r.SystemNamespace
 }

@@ -37,11 +37,11 @@ func TestLongSelectorIsRejected(t *testing.T) {
 	}
 	s := sourceNamed("long")
 	s.Spec.Selector = notIn(20_000)
-	r := (&Router{
+	r := &Router{
+		Sources:   listed{s},
 		Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil },
-		Cluster:   func() string { return "https://cluster.example.com" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
-		Render: cdevents.Render, Passes: NewFilters().Passes,
-	}).knows(func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{s} })
+		Settings:  operator{ID: "test"}, Render: cdevents.Render, Filters: NewFilters(),
+	}
 	got := r.Recipients(v1alpha1.CDEventSubjectSpec{Namespace: "shop", Name: "cart", Kind: "Service"}, ledger.Labels{}, lifecycle.Transition{Type: lifecycle.Created})
 	if len(got) != 1 || got[0].Refused == nil || got[0].Refused.Reason != ledger.DroppedSelectorInvalid || !strings.Contains(got[0].Refused.Err.Error(), "too long") {
 		t.Errorf("%+v", got)

@@ -24,7 +24,7 @@ func crowded() (recipients, replays func() int) {
 		all = append(all, s)
 	}
 	r := router(nil)
-	r.knows(func() []*v1alpha1.CDEventSource { return all })
+	r.Sources = listed(all)
 	own := ledger.Labels{Own: map[string]string{"team": "web"}, Namespace: labelled}
 	recipients = func() int {
 		return len(r.Recipients(subject, own, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon}))

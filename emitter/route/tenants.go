@@ -61,7 +61,7 @@ func (r *Router) LetIn(leaves *v1alpha1.CDEventSource) []*v1alpha1.CDEventSource
 	if leaves.Namespace == r.SystemNamespace {
 		return nil
 	}
-	now := slices.DeleteFunc(slices.Clone(r.Sources(leaves.Namespace)), func(s *v1alpha1.CDEventSource) bool {
+	now := slices.DeleteFunc(slices.Clone(r.Sources.Of(leaves.Namespace)), func(s *v1alpha1.CDEventSource) bool {
 		return s.UID == leaves.UID
 	})
 	was := leaves.DeepCopy()
@@ -78,9 +78,9 @@ func byAge(a, b *v1alpha1.CDEventSource) int {
 // first, then by age. For a cluster-scoped object there are only the operator's. While the journal has room, it
 // takes them in this order.
 func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {
-	operators, tenants := slices.Clone(r.Sources(r.SystemNamespace)), []*v1alpha1.CDEventSource(nil)
+	operators, tenants := slices.Clone(r.Sources.Of(r.SystemNamespace)), []*v1alpha1.CDEventSource(nil)
 	if namespace != "" && namespace != r.SystemNamespace {
-		tenants = slices.Clone(r.Sources(namespace))
+		tenants = slices.Clone(r.Sources.Of(namespace))
 	}
 	slices.SortFunc(operators, byAge)
 	slices.SortFunc(tenants, byAge)

@@ -48,7 +48,7 @@ func TestTooManySourcesInANamespace(t *testing.T) {
 	for range 5 {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		r := router(nil)
-		r.knows(func() []*v1alpha1.CDEventSource { return all })
+		r.Sources = listed(all)
 		refused := map[string]int{}
 		got := r.Recipients(subject, ledger.Labels{Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
 		got = slices.DeleteFunc(got, func(to ledger.Recipient) bool {

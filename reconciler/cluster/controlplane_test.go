@@ -91,6 +91,11 @@ func (fakeServices) IsLeaderFor(types.NamespacedName) bool               { retur
 func (fakeServices) Active() bool                                        { return false }
 func (fakeServices) Declared() map[types.NamespacedName]service.Declared { return nil }
 
+// failing is a logger for a test that expects no warning.
+type failing struct{ t *testing.T }
+
+func (f failing) Warnw(message string, args ...any) { f.t.Error(message, args) }
+
 func newScene(t *testing.T) *scene {
 	cp := controlplane.Start(t)
 	kube, err := kubernetes.NewForConfig(cp.Config())
@@ -132,10 +137,10 @@ func newScene(t *testing.T) *scene {
 	mux := http.NewServeMux()
 	mux.Handle(web.Path, (&web.Handler{
 		Plans: plans, Guard: web.NewAccess(kube, kube, of),
-		Warn: func(message string, args ...any) { t.Error(message, args) }, Stopping: t.Context().Done(),
+		Logger: failing{t}, Stopping: t.Context().Done(),
 	}).Init())
 	mux.Handle(web.MemberPath, &web.Registration{
-		Guard: web.NewAccess(kube, kube, of), Warn: func(message string, args ...any) { t.Error(message, args) },
+		Guard: web.NewAccess(kube, kube, of), Logger: failing{t},
 		Registrar: &cluster.Registrar{Client: ours.ShardPlacements(namespace), Now: func() time.Time { return s.now }},
 	})
 	server := httptest.NewServer(mux)

@@ -39,7 +39,7 @@ func (g *Gate) collect(ctx context.Context) error {
 			Name: m.Annotations[nameAnnotation], UID: types.UID(m.Annotations[uidAnnotation]),
 		}
 		if o.recordName() != m.Name ||
-			!g.Leads(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
+			!g.Leader.IsLeaderFor(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
 			continue // owned by another controller
 		}
 		needed, err := g.needed(ctx, o, m)

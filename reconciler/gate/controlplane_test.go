@@ -24,10 +24,10 @@ import (
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
@@ -152,11 +152,20 @@ func (th *theatre) Figure(key types.NamespacedName) (attribution.Figures, bool) 
 	return attribution.Figures{}, false
 }
 
-func (th *theatre) finished(service types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
+func (th *theatre) Reached(key types.NamespacedName, service types.UID, v lifecycle.Verdict) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
-	th.told[run.ID] = strings.Join([]string{service.Name, string(uid), string(run.Verdict)}, " ")
+	th.told[v.Run] = strings.Join([]string{key.Name, string(service), string(v.Verdict)}, " ")
 }
+
+func (*theatre) IsLeaderFor(key types.NamespacedName) bool {
+	return !strings.HasPrefix(key.Name, "elsewhere")
+}
+
+// always leads for all Services.
+type always struct{}
+
+func (always) IsLeaderFor(types.NamespacedName) bool { return true }
 
 // process runs both controllers until stop is called.
 func (th *theatre) process() (stop func()) {
@@ -171,12 +180,11 @@ func (th *theatre) process() (stop func()) {
 	presence, err := observer.NewPresence(meta, "")
 	must(th.t, err)
 	g := gate.New(gate.Options{
-		Client: ours, Namespace: system, Runs: dyn, Presence: presence, Service: th.Service, Counts: th, Clock: fastClock{th: th}, Analyze: stage.Analyze,
-		Leads: func(key types.NamespacedName) bool { return !strings.HasPrefix(key.Name, "elsewhere") }, Finished: th.finished,
-		Stopping: ctx.Done(),
-		Metrics:  gate.NewMetrics(th.now, func(string, string) bool { return true }),
+		Client: ours, Namespace: system, Runs: dyn, Presence: presence, Services: th, Counts: th, Clock: fastClock{th: th}, Analyze: stage.Analyze,
+		Leader: th, Verdicts: th, Stopping: ctx.Done(), Metrics: gate.NewMetrics(th.now, always{}),
 	})
-	gates, runs := g.Gates(ctx), g.CustomRuns(ctx)
+	gates := g.Gates(ctx)
+	runs := g.CustomRuns(ctx, gates)
 	for _, impl := range []*controller.Impl{gates, runs} {
 		impl.Reconciler = fastReconciler{impl.Reconciler}
 	}

@@ -19,13 +19,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// CustomRuns returns the controller that runs gates for Tekton, once Tekton is installed.
-func (g *Gate) CustomRuns(ctx context.Context) *controller.Impl {
+// CustomRuns returns the controller that runs gates for Tekton, once Tekton is installed. A gate whose CustomRun has
+// changed is synced by the controller of gates.
+func (g *Gate) CustomRuns(ctx context.Context, gates *controller.Impl) *controller.Impl {
 	impl := g.controller(ctx, "customruns", &customRuns{g}, g.runs.informer)
 	enqueue := func(obj any) {
 		impl.Enqueue(obj)
 		if namespace, name, ok := strings.Cut(gateOf(obj), "/"); ok {
-			g.changed(types.NamespacedName{Namespace: namespace, Name: name})
+			gates.EnqueueKey(types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
 	handler := cache.FilteringResourceEventHandler{
@@ -104,7 +105,7 @@ func (s *customRunSync) do(ctx context.Context) error {
 	if err := s.read(ctx); err != nil {
 		return s.retry(ctx, "CustomRun", err)
 	}
-	if !s.Leads(s.service()) {
+	if !s.Leader.IsLeaderFor(s.service()) {
 		return nil // the leader of the Service works on it
 	}
 	if s.run.Done() {
@@ -113,7 +114,7 @@ func (s *customRunSync) do(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
 		return s.retry(ctx, "CustomRun", err)
 	}
-	if !s.Leads(s.service()) {
+	if !s.Leader.IsLeaderFor(s.service()) {
 		return nil // it started with another Service
 	}
 	wait, err := s.proceed(ctx)

@@ -32,6 +32,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // workers is the number of concurrent syncs of each controller.
@@ -52,6 +53,24 @@ type Presence interface {
 	While(ctx context.Context, definitions []string, run func(context.Context), absent func())
 }
 
+// Services are the watched Knative Services. servicestate.View implements it.
+type Services interface {
+	// Service returns the state of a Service: nil if it does not exist, false until
+	// that is known.
+	Service(key types.NamespacedName) (s *gaterun.Service, known bool)
+}
+
+// Leader says what this process leads for.
+type Leader interface {
+	IsLeaderFor(service types.NamespacedName) bool
+}
+
+// Verdicts receives the verdict of every completed run that found its Service, at least once. service.Verdicts
+// implements it.
+type Verdicts interface {
+	Reached(key types.NamespacedName, service types.UID, v lifecycle.Verdict)
+}
+
 // Options configure a Gate.
 type Options struct {
 	Client *client.Clientset
@@ -60,15 +79,12 @@ type Options struct {
 	// Runs reads and writes CustomRuns.
 	Runs     dynamic.Interface
 	Presence Presence
-	// Service returns the state of a Service: nil if it does not exist, false until
-	// that is known.
-	Service func(types.NamespacedName) (*gaterun.Service, bool)
-	Counts  gaterun.Counts
-	// Leads reports whether this process works on the runs of a Service. Call Resync
-	// when it gains more of them.
-	Leads func(types.NamespacedName) bool
-	// Finished receives every completed run that found its Service, at least once.
-	Finished func(service types.NamespacedName, serviceUID types.UID, run *v1alpha1.GateRun)
+	Services Services
+	Counts   gaterun.Counts
+	// Leader leads for the Services on whose runs this process works. Call Resync when
+	// it gains more of them.
+	Leader   Leader
+	Verdicts Verdicts
 	Metrics  *Metrics
 	Clock    clock.WithTicker
 	// Analyze evaluates the evidence of a run.
@@ -88,29 +104,27 @@ type Gate struct {
 	resyncs  []func()
 	// records of the runs in progress.
 	records *records
-	// changed syncs the gate with that key.
-	changed func(types.NamespacedName)
 }
 
 // New returns the shared state. Gates and CustomRuns return the controllers.
 func New(o Options) *Gate {
-	known := func(service types.NamespacedName) bool {
-		_, known := o.Service(service)
-		return known
-	}
 	g := &Gate{
 		Options:  o,
-		reporter: newReporter(o.Clock.Now, known, o.Finished),
+		reporter: newReporter(o.Clock.Now, o.Services, o.Verdicts),
 		records:  newRecords(o.Client.CanaryGateRuns(o.Namespace)),
-		changed:  func(types.NamespacedName) {},
 	}
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, nil)
 	g.runs = newRuns(o.Runs)
 	return g
 }
 
-// Informer of CanaryGates. It runs once the kind exists.
-func (g *Gate) Informer() cache.SharedIndexInformer { return g.gates }
+// Synced reports whether all CanaryGates are known. Their informer runs once the kind exists.
+func (g *Gate) Synced() bool { return g.gates.HasSynced() }
+
+// Cached returns a CanaryGate from the cache.
+func (g *Gate) Cached(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
+	return client.NewGateLister(g.gates.GetIndexer()).Namespaced(key.Namespace).Get(key.Name) //nolint:wrapcheck // complete
+}
 
 // Resync syncs everything that this process leads for, and reports verdicts again: what
 // it reported as an earlier leader may be lost.
@@ -169,7 +183,7 @@ func (g *Gate) stopping() bool {
 // moment returns the input of a step for a Service.
 func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
 	m := gaterun.Moment{Now: g.Clock.Now(), Counts: g.Counts, Analyze: g.Analyze}
-	m.Service, m.Known = g.Service(service)
+	m.Service, m.Known = g.Services.Service(service)
 	return m
 }
 

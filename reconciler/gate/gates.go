@@ -18,7 +18,6 @@ import (
 func (g *Gate) Gates(ctx context.Context) *controller.Impl {
 	c := &gates{Gate: g, written: map[string]time.Time{}}
 	impl := g.controller(ctx, "canarygates", c, func() cache.SharedIndexInformer { return g.gates })
-	g.changed = impl.EnqueueKey
 	go g.collectRecords(ctx)
 	_, err := g.gates.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    impl.Enqueue,
@@ -59,7 +58,7 @@ func (c *gates) Reconcile(ctx context.Context, key string) error {
 	}
 	l := &gateSync{gates: c, gate: gate, status: *gate.Status.DeepCopy(), spec: gate.Spec.DeepCopy()}
 	l.spec.SetDefaults(ctx)
-	if !c.Leads(l.service()) {
+	if !c.Leader.IsLeaderFor(l.service()) {
 		return nil
 	}
 	if err := l.load(ctx); err != nil {

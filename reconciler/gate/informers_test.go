@@ -18,6 +18,8 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
@@ -66,34 +68,43 @@ func TestForeignCustomRunsAreKeptAsNames(t *testing.T) {
 	}
 }
 
+// hearing receives verdicts, and may not know the Services yet.
+type hearing struct {
+	known bool
+	got   []string
+}
+
+func (h *hearing) Service(types.NamespacedName) (*gaterun.Service, bool) { return nil, h.known }
+
+func (h *hearing) Reached(key types.NamespacedName, service types.UID, v lifecycle.Verdict) {
+	h.got = append(h.got, key.String()+" "+string(service)+" "+v.Run)
+}
+
 func TestProcessReportsEachRunOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
-	var got []string
-	known := false
-	told := newReporter(func() time.Time { return now }, func(types.NamespacedName) bool { return known }, func(service types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
-		got = append(got, service.String()+" "+string(uid)+" "+run.ID)
-	})
+	h := &hearing{}
+	told := newReporter(func() time.Time { return now }, h, h)
 	at := metav1.NewTime(now)
 	run := &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}}
 	told.report("shop", nil)
 	told.report("shop", run) // in progress
 	run.CompletionTime = &at
-	if told.report("shop", run) || len(got) > 0 {
+	if told.report("shop", run) || len(h.got) > 0 {
 		t.Error("reported before the Services are known")
 	}
-	known = true
+	h.known = true
 	told.report("shop", run)
 	told.report("shop", run)
 	told.report("shop", &v1alpha1.GateRun{ID: "2", CompletionTime: &at}) // it never found a Service
 	now = now.Add(reportPeriod + time.Second)
 	told.report("shop", &v1alpha1.GateRun{ID: "3", Service: run.Service, CompletionTime: &at}) // completed long ago
-	if len(got) != 1 || got[0] != "shop/cart u 1" {
-		t.Errorf("reported %q", got)
+	if len(h.got) != 1 || h.got[0] != "shop/cart u 1" {
+		t.Errorf("reported %q", h.got)
 	}
 	now = at.Time
 	told.forget()
-	if told.report("shop", run); len(got) != 2 {
+	if told.report("shop", run); len(h.got) != 2 {
 		t.Error("a new leader does not report the run")
 	}
 }

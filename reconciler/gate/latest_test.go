@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -55,7 +54,7 @@ func TestGateWithoutService(t *testing.T) {
 	h := newHouse(t)
 	h.put(t, gatePath, strings.Replace(watching, `"service":"cart"`, `"service":"crat"`, 1))
 	g := h.process()
-	g.Leads = func(types.NamespacedName) bool { return true }
+	g.Leader = always
 	h.look(g)
 	is := h.gate().Status
 	if c := is.GetCondition(apis.ConditionReady); !c.IsFalse() || c.Reason != "ServiceNotFound" || is.Latest != nil {

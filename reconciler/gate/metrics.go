@@ -93,9 +93,8 @@ func (c *count) value(now time.Time) float64 {
 // Metrics exports the state of this process's gates to Prometheus. It removes a series one
 // hour after the run ends, or when the gate is deleted or the lead is lost.
 type Metrics struct {
-	now func() time.Time
-	// leads reports whether this process leads for a Service.
-	leads func(namespace, service string) bool
+	now    func() time.Time
+	leader Leader
 
 	mu      sync.Mutex
 	current map[subject]*v1alpha1.GateRun
@@ -105,13 +104,16 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics returns metrics without a gate. leads reports whether this process works on
-// the runs of a Service.
-func NewMetrics(now func() time.Time, leads func(namespace, service string) bool) *Metrics {
+// NewMetrics returns metrics without a gate. leader leads for the Services on whose runs this process works.
+func NewMetrics(now func() time.Time, leader Leader) *Metrics {
 	return &Metrics{
-		now: now, leads: leads, current: map[subject]*v1alpha1.GateRun{},
+		now: now, leader: leader, current: map[subject]*v1alpha1.GateRun{},
 		counts: map[subject]map[outcome]*count{}, ended: map[string]time.Time{},
 	}
+}
+
+func (m *Metrics) leads(key subject) bool {
+	return m.leader.IsLeaderFor(types.NamespacedName{Namespace: key.namespace, Name: key.service})
 }
 
 // Record stores the state of a run.
@@ -201,7 +203,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	now := m.now()
 	for key, run := range m.current {
 		old := run.CompletionTime != nil && now.Sub(run.CompletionTime.Time) > reportPeriod
-		if old || !m.leads(key.namespace, key.service) {
+		if old || !m.leads(key) {
 			delete(m.current, key)
 			continue
 		}
@@ -209,7 +211,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		s.run(run, now)
 	}
 	for key, by := range m.counts {
-		if !m.leads(key.namespace, key.service) {
+		if !m.leads(key) {
 			delete(m.counts, key)
 			continue
 		}

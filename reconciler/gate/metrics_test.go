@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -17,10 +18,17 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
+// leader leads for all Services, or for none.
+type leader bool
+
+func (l *leader) IsLeaderFor(types.NamespacedName) bool { return bool(*l) }
+
+var always, never = new(leader(true)), new(leader(false))
+
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	now, leads := time.Unix(1.8e9, 0), true
-	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return leads })
+	now, leads := time.Unix(1.8e9, 0), leader(true)
+	m := NewMetrics(func() time.Time { return now }, &leads)
 	run := &v1alpha1.GateRun{
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
 		Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))},
@@ -112,7 +120,7 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 func TestRunIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
-	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
+	m := NewMetrics(func() time.Time { return now }, always)
 	for id, ago := range map[string]time.Duration{"young": time.Second, "old": countedWithin + time.Second} {
 		end := metav1.NewTime(now.Add(-ago))
 		m.Record("shop", &v1alpha1.GateRun{
@@ -130,7 +138,7 @@ func TestRunIsCountedOnce(t *testing.T) {
 func TestDeletedRunIsNotInProgress(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
-	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
+	m := NewMetrics(func() time.Time { return now }, always)
 	end := metav1.NewTime(now)
 	for id, over := range map[string]*metav1.Time{"u1-0": nil, "u11-0": nil, "u2-0": &end} {
 		m.Record("shop", &v1alpha1.GateRun{ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: over})

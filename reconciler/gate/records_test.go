@@ -19,6 +19,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
@@ -60,6 +61,14 @@ type houseClock struct {
 
 func (c houseClock) Now() time.Time { return c.h.at }
 
+// Reached implements Verdicts.
+func (h *house) Reached(_ types.NamespacedName, _ types.UID, v lifecycle.Verdict) {
+	h.told = append(h.told, v.Run+" "+string(v.Verdict))
+}
+
+// IsLeaderFor implements Leader.
+func (*house) IsLeaderFor(key types.NamespacedName) bool { return key.Name == "cart" }
+
 // process returns a replica that leads.
 func (h *house) process() *Gate {
 	h.t.Helper()
@@ -73,12 +82,9 @@ func (h *house) process() *Gate {
 		h.t.Fatal(err)
 	}
 	return New(Options{
-		Client: ours, Namespace: "system", Runs: dyn, Service: h.Service, Counts: h.Stage, Clock: houseClock{h: h}, Analyze: stage.Analyze,
-		Leads: func(key types.NamespacedName) bool { return key.Name == "cart" },
-		Finished: func(_ types.NamespacedName, _ types.UID, run *v1alpha1.GateRun) {
-			h.told = append(h.told, run.ID+" "+string(run.Verdict))
-		},
-		Stopping: make(chan struct{}), Metrics: NewMetrics(func() time.Time { return h.at }, func(string, string) bool { return true }),
+		Client: ours, Namespace: "system", Runs: dyn, Services: h, Counts: h.Stage, Clock: houseClock{h: h}, Analyze: stage.Analyze,
+		Leader: h, Verdicts: h,
+		Stopping: make(chan struct{}), Metrics: NewMetrics(func() time.Time { return h.at }, always),
 	})
 }
 
@@ -361,7 +367,7 @@ func TestRecordsAreDeletedWithTheirOwners(t *testing.T) {
 		sweep(g)
 		h.kept(record, true) // it is in progress
 		elsewhere := h.process()
-		elsewhere.Leads = func(types.NamespacedName) bool { return false }
+		elsewhere.Leader = never
 		again := strings.NewReplacer(`"u1"`, `"u2"`, `"g1"`, `"g2"`).Replace(kinds[map[bool]string{true: "CustomRun", false: "CanaryGate"}[path == runPath]].object)
 		h.remove(path)
 		h.put(t, path, again)

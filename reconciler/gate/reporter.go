@@ -17,24 +17,16 @@ const reportPeriod = time.Hour
 
 // reporter reports each completed run once.
 type reporter struct {
-	now func() time.Time
-	// known reports whether the Services are known. Before that, a report has no recipient.
-	known func(types.NamespacedName) bool
-	by    func(types.NamespacedName, types.UID, *v1alpha1.GateRun)
+	now      func() time.Time
+	services Services
+	to       Verdicts
 
 	mu  sync.Mutex
 	ids map[string]time.Time
 }
 
-func newReporter(
-	now func() time.Time,
-	known func(types.NamespacedName) bool,
-	by func(types.NamespacedName, types.UID, *v1alpha1.GateRun),
-) *reporter {
-	if by == nil {
-		by = func(types.NamespacedName, types.UID, *v1alpha1.GateRun) {}
-	}
-	return &reporter{now: now, known: known, by: by, ids: map[string]time.Time{}}
+func newReporter(now func() time.Time, services Services, to Verdicts) *reporter {
+	return &reporter{now: now, services: services, to: to, ids: map[string]time.Time{}}
 }
 
 // report reports a completed run, unless it is older than reportPeriod or was reported.
@@ -44,8 +36,8 @@ func (r *reporter) report(namespace string, run *v1alpha1.GateRun) bool {
 		return true
 	}
 	now, service := r.now(), types.NamespacedName{Namespace: namespace, Name: run.Service.Name}
-	if !r.known(service) {
-		return false
+	if _, known := r.services.Service(service); !known {
+		return false // until the Services are known, a report has no recipient
 	}
 	r.mu.Lock()
 	for id, at := range r.ids {
@@ -60,7 +52,7 @@ func (r *reporter) report(namespace string, run *v1alpha1.GateRun) bool {
 	}
 	r.mu.Unlock()
 	if !known && !old {
-		r.by(service, run.Service.UID, run.DeepCopy())
+		r.to.Reached(service, run.Service.UID, VerdictOf(run.DeepCopy()))
 	}
 	return true
 }

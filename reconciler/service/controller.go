@@ -37,9 +37,7 @@ var _ observer.Watch = (*Watch)(nil)
 
 // New returns the watch of Knative Services, and its controller, which takes part in the election for all kinds.
 func New(ctx context.Context, shared observer.Shared, client versioned.Interface) (*controller.Impl, *Watch) {
-	k := NewKind(client, shared.Carried, func() bool {
-		return !shared.Presence.Synced() || shared.Presence.Has(definitions()...)
-	}, shared.Settings.Rules)
+	k := NewKind(client, shared.Carried, shared.Presence, shared.Settings)
 	w := &Watch{kind: k, presence: shared.Presence}
 	impl := controller.NewContext(ctx, shared.Registry.Elects(w), controller.ControllerOptions{
 		WorkQueueName: w.Name(), Logger: logging.FromContext(ctx), Concurrency: workers,

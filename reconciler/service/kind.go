@@ -50,12 +50,19 @@ const byDeclaration = "declaration"
 // byRoot is the index from a Service to the objects of other names that belong to it, and to some that do not.
 const byRoot = "root"
 
+// Presence knows which kinds exist. observer.Presence implements it.
+type Presence interface {
+	// Synced reports whether all definitions are known.
+	Synced() bool
+	Has(definitions ...string) bool
+}
+
 // Kind is the watched kind. It implements observer.Kind.
 type Kind struct {
 	client   versioned.Interface
 	projects projector
-	served   func() bool
-	rules    func() lifecycle.Rules
+	presence Presence
+	settings observer.Settings
 
 	mu       sync.RWMutex
 	indexers []cache.Indexer
@@ -64,12 +71,11 @@ type Kind struct {
 	clusters Clusters
 }
 
-// NewKind returns the kind without caches. Carried are the annotations that events need;
-// served says whether there is such a kind; rules are asked for with every transition.
-func NewKind(client versioned.Interface, carried []string, served func() bool, rules func() lifecycle.Rules) *Kind {
+// NewKind returns the kind without caches. Carried are the annotations that events need.
+func NewKind(client versioned.Interface, carried []string, presence Presence, settings observer.Settings) *Kind {
 	return &Kind{
 		client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()},
-		served: served, rules: rules,
+		presence: presence, settings: settings,
 	}
 }
 
@@ -273,8 +279,8 @@ func Compose(p observer.Parts) *Composed {
 	return &Composed{UID: svc.UID, Snapshot: s}
 }
 
-// Served implements observer.Kind.
-func (k *Kind) Served() bool { return k.served() }
+// Served implements observer.Kind. Until all definitions are known, there may be such a kind.
+func (k *Kind) Served() bool { return !k.presence.Synced() || k.presence.Has(definitions()...) }
 
 // Live implements observer.Kind.
 func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
@@ -284,7 +290,7 @@ func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, e
 		return svc.UID, nil
 	case !apierrors.IsNotFound(err):
 		return "", fmt.Errorf("reading Service %s: %w", key, err)
-	case k.isObject(err, key.Name) || !k.served():
+	case k.isObject(err, key.Name) || !k.Served():
 		return "", nil
 	}
 	// The kind is not served, although its definition exists: the API server is starting.

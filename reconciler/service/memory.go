@@ -62,7 +62,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 
 // End implements observer.Memory.
 func (m memory) End(_ context.Context, at time.Time) (observer.Result, error) {
-	return m.result(lifecycle.Next(m.kind.rules(), m.Memory, lifecycle.Snapshot{Gone: true}, at)), nil
+	return m.result(lifecycle.Next(m.kind.settings.Rules(), m.Memory, lifecycle.Snapshot{Gone: true}, at)), nil
 }
 
 // Replay implements observer.Memory.
@@ -144,7 +144,7 @@ func (m memory) decide(ctx context.Context, s lifecycle.Snapshot, from observer.
 		if from.Baseline {
 			return lifecycle.Baseline(s)
 		}
-		return lifecycle.Next(m.kind.rules(), m.Memory, s, from.At)
+		return lifecycle.Next(m.kind.settings.Rules(), m.Memory, s, from.At)
 	}
 	r := next()
 	if len(r.Missing) == 0 {

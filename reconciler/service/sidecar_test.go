@@ -22,6 +22,11 @@ func (s sidecars) Sidecar(_ types.NamespacedName, revision types.UID) string { r
 
 func (sidecars) Polled(types.NamespacedName) (began time.Time, version string) { return began, "" }
 
+// rules are those without a ConfigMap.
+type rules struct{}
+
+func (rules) Rules() lifecycle.Rules { return lifecycle.DefaultRules }
+
 func TestSidecarOfAReadyRevision(t *testing.T) {
 	const image = "registry.example.com/sidecar@sha256:39fb"
 	for name, c := range map[string]struct {
@@ -45,7 +50,7 @@ func TestSidecarOfAReadyRevision(t *testing.T) {
 		"without a stateful part": {"", sidecars{"uid-cart-00002": image}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := &Kind{rules: func() lifecycle.Rules { return lifecycle.Rules{} }}
+			k := &Kind{settings: rules{}}
 			k.useClusters(c.pods)
 			r := newRevision()
 			if c.runtime != "" {

@@ -16,11 +16,7 @@ import (
 // Facts returns the facts of a Service for attribution. It includes only pods that Targets
 // has verified.
 func (v *View) Facts(service types.NamespacedName) attribution.Facts {
-	services := v.watched()
-	if services == nil {
-		return attribution.Facts{}
-	}
-	_, snapshot, exists := services.Snapshot(service)
+	_, snapshot, exists := v.services.Snapshot(service)
 	if !exists {
 		return attribution.Facts{}
 	}

@@ -16,11 +16,10 @@ import (
 // Service returns the state of a Service for gates: nil if it does not exist. The second
 // result is false until the caches are complete.
 func (v *View) Service(key types.NamespacedName) (*gaterun.Service, bool) {
-	services := v.watched()
-	if services == nil || !services.Active() {
+	if !v.services.Active() {
 		return nil, false
 	}
-	uid, snapshot, exists := services.Snapshot(key)
+	uid, snapshot, exists := v.services.Snapshot(key)
 	if !exists {
 		return nil, true
 	}
@@ -46,11 +45,7 @@ func (v *View) Split(key types.NamespacedName) lifecycle.Split {
 
 // effective reports whether the split of a Service is in effect and all of its Revisions are known.
 func (v *View) effective(key types.NamespacedName) (uid types.UID, s lifecycle.Snapshot, is bool) {
-	services := v.watched()
-	if services == nil {
-		return "", s, false
-	}
-	uid, s, exists := services.Snapshot(key)
+	uid, s, exists := v.services.Snapshot(key)
 	return uid, s, exists && s.Route != nil && s.Route.Effective && len(known(s)) == len(s.Route.Traffic)
 }
 
@@ -77,7 +72,7 @@ func (v *View) state(key types.NamespacedName, uid types.UID, snapshot lifecycle
 // pods, and if the coordinator does not follow plans, because no wait would help.
 func (v *View) place(out *gaterun.Service, key types.NamespacedName, route *lifecycle.Route) {
 	v.mu.Lock()
-	c, plans := v.clusters[key], v.plans
+	c := v.clusters[key]
 	v.mu.Unlock()
 	out.Moving = c != nil && c.State != lifecycle.ClusterUnknown && !c.Settled
 	if route == nil {
@@ -103,10 +98,7 @@ func (v *View) place(out *gaterun.Service, key types.NamespacedName, route *life
 	case c.Placement.Pending > 0:
 		lacks(gaterun.ShardsMisplaced, c.Placement.Pending)
 	}
-	if plans == nil {
-		return
-	}
-	if stored := plans(out.UID); stored != nil && stored.Status.Mode == v1alpha1.PlacementEnforce {
+	if stored := v.plans.Get(out.UID); stored != nil && stored.Status.Mode == v1alpha1.PlacementEnforce {
 		out.Plan = &stored.Status
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
@@ -98,17 +97,14 @@ func TestPlanForGates(t *testing.T) {
 		"it is not known where": {nil, stored, false},
 	} {
 		v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{})
+		plans := &fakePlans{t: t}
+		v.plans = plans
 		snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Traffic: ten}}
 		v.UpdateCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady, Placement: c.placement}}})
 		if got := v.state(cartKey, "u", snapshot).Plan; got != nil {
 			t.Errorf("%s: a plan before plans are known", name)
 		}
-		v.SetPlans(func(uid types.UID) *v1alpha1.ShardPlacement {
-			if uid != "u" {
-				t.Errorf("asked for %s", uid)
-			}
-			return c.stored
-		})
+		plans.plan = c.stored
 		if got := v.state(cartKey, "u", snapshot).Plan; (got != nil) != c.want || got != nil && got.Version != 7 {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -207,7 +203,7 @@ func TestSplitIsEffective(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	early := New(&fakePods{}, func() Services { return nil }, nil)
+	early := New(&fakePods{}, fakeServices{none: true}, nil, nil)
 	if early.Effective(cartKey) != nil || early.Split(cartKey) != nil {
 		t.Error("a split is known before anything is watched")
 	}

@@ -59,7 +59,7 @@ func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 			cancel()
 			proven = err == nil
 			if !proven && (!asked || known.proven) {
-				v.warn("Not measuring a pod: failed to verify that it belongs to the Revision in its labels", "pod",
+				v.logger.Warnw("Not measuring a pod: failed to verify that it belongs to the Revision in its labels", "pod",
 					pod.Namespace+"/"+pod.Name, "error", err)
 			}
 			v.mu.Lock()

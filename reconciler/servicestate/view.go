@@ -42,11 +42,23 @@ type Services interface {
 	Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.Snapshot, exists bool)
 }
 
+// Plans are the stored placement plans. web.Plans implements it.
+type Plans interface {
+	// Get returns the plan of a Service, or nil.
+	Get(service types.UID) *v1alpha1.ShardPlacement
+}
+
+// Logger logs what an operator should know.
+type Logger interface {
+	Warnw(message string, keysAndValues ...any)
+}
+
 // View is the read model of Services.
 type View struct {
-	pods    Pods
-	watched func() Services
-	warn    func(message string, keysAndValues ...any)
+	pods     Pods
+	services Services
+	plans    Plans
+	logger   Logger
 
 	mu sync.Mutex
 	// owned holds the result of each ownership check. A verified pod stays verified while its claim is the
@@ -54,24 +66,14 @@ type View struct {
 	owned map[types.UID]ownership
 	// clusters holds the latest observation of each cluster.
 	clusters map[types.NamespacedName]*lifecycle.Cluster
-	// plans returns the placement plan of a Service, or nil; nil before SetPlans.
-	plans func(service types.UID) *v1alpha1.ShardPlacement
 }
 
-// New returns a view of the watched Services. watched returns nil until they are watched.
-// warn logs what an operator should know.
-func New(p Pods, watched func() Services, warn func(message string, keysAndValues ...any)) *View {
+// New returns a view of the watched Services.
+func New(p Pods, services Services, plans Plans, logger Logger) *View {
 	return &View{
-		pods: p, watched: watched, warn: warn, owned: map[types.UID]ownership{},
+		pods: p, services: services, plans: plans, logger: logger, owned: map[types.UID]ownership{},
 		clusters: map[types.NamespacedName]*lifecycle.Cluster{},
 	}
-}
-
-// SetPlans sets where the placement plans of Services are.
-func (v *View) SetPlans(get func(service types.UID) *v1alpha1.ShardPlacement) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.plans = get
 }
 
 // UpdateCluster stores an observation of a Service's cluster, or removes it. While a poll cannot tell where the shards
@@ -107,24 +109,13 @@ func (v *View) cluster(service types.NamespacedName) map[string]lifecycle.Cluste
 var _ scrape.Watched = (*View)(nil)
 
 // Ready implements scrape.Discovery.
-func (v *View) Ready() bool {
-	services := v.watched()
-	return services != nil && services.Active() && v.pods.Synced()
-}
+func (v *View) Ready() bool { return v.services.Active() && v.pods.Synced() }
 
 // Services implements scrape.Discovery.
-func (v *View) Services() []types.NamespacedName {
-	if services := v.watched(); services != nil {
-		return services.Keys()
-	}
-	return nil
-}
+func (v *View) Services() []types.NamespacedName { return v.services.Keys() }
 
 // Exists implements scrape.Watched.
-func (v *View) Exists(service types.NamespacedName) bool {
-	services := v.watched()
-	return services != nil && services.Has(service)
-}
+func (v *View) Exists(service types.NamespacedName) bool { return v.services.Has(service) }
 
 // HasPods implements scrape.Watched.
 func (v *View) HasPods(service types.NamespacedName) bool { return len(v.pods.Of(service)) > 0 }

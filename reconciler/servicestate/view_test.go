@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -50,19 +51,40 @@ func (f *fakePods) Owned(_ context.Context, p *pods.Pod) error {
 	return nil
 }
 
-// fakeServices has one Service.
-type fakeServices struct{ snapshot lifecycle.Snapshot }
+// fakeServices has one Service, or none.
+type fakeServices struct {
+	snapshot lifecycle.Snapshot
+	none     bool
+}
 
 func (fakeServices) Active() bool                  { return false }
 func (fakeServices) Keys() []types.NamespacedName  { return []types.NamespacedName{cartKey} }
 func (fakeServices) Has(types.NamespacedName) bool { return true }
 func (s fakeServices) Snapshot(types.NamespacedName) (types.UID, lifecycle.Snapshot, bool) {
-	return "", s.snapshot, true
+	return "", s.snapshot, !s.none
 }
 
-func viewOf(pods *fakePods, snapshot lifecycle.Snapshot) (v *View, warned *int) {
-	warned = new(int)
-	return New(pods, func() Services { return fakeServices{snapshot: snapshot} }, func(string, ...any) { *warned++ }), warned
+// fakePlans has the plan of the Service with the UID u, or none.
+type fakePlans struct {
+	t    *testing.T
+	plan *v1alpha1.ShardPlacement
+}
+
+func (f *fakePlans) Get(service types.UID) *v1alpha1.ShardPlacement {
+	if f.t != nil && service != "u" {
+		f.t.Errorf("asked for %s", service)
+	}
+	return f.plan
+}
+
+// warnings counts what is logged.
+type warnings int
+
+func (w *warnings) Warnw(string, ...any) { *w++ }
+
+func viewOf(pods *fakePods, snapshot lifecycle.Snapshot) (v *View, warned *warnings) {
+	warned = new(warnings)
+	return New(pods, fakeServices{snapshot: snapshot}, &fakePlans{}, warned), warned
 }
 
 func running(uid types.UID, ip string, annotations map[string]string) *pods.Pod {

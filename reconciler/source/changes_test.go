@@ -39,9 +39,8 @@ func following(t *testing.T) (*Changes, cache.Indexer, *requeued) {
 	}
 	sources := Lister{client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil).GetIndexer()}
 	router := &route.Router{
-		Sources: sources.Of, Source: sources.ByUID, SystemNamespace: "knative-cdevents",
+		Sources: sources, SystemNamespace: "knative-cdevents",
 		Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil },
-		Cluster:   func() string { return "https://cluster" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 	}
 	objects := &requeued{all: []types.NamespacedName{cartKey}}
 	c := NewChanges(noRecipients{}, route.NewFilters(), router, objects, sources, "knative-cdevents")

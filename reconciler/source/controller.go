@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
 // workers is more than Knative's two, because the first read of a sink waits for the
@@ -34,17 +32,10 @@ type Options struct {
 	Deliveries  Deliveries
 	Credentials Credentials
 	// Schemes are those that the URIs of sinks may have.
-	Schemes transport.Schemes
-	// Hosts returns the hosts that sinks must be among; any if the list is empty. The
-	// caller enqueues all sources when it changes.
-	Hosts func() hosts.List
-	// Cluster returns the URI that events have as their source. The caller enqueues all
-	// sources when it changes.
-	Cluster func() string
-	// Leads reports whether this process writes a source's status; nil means an election
-	// of its own. Other processes only add the results of their own deliveries.
-	// The caller enqueues all sources when it changes.
-	Leads func(types.NamespacedName) bool
+	Schemes  transport.Schemes
+	Settings Settings
+	// Leader may be nil, which means an election of its own.
+	Leader Leader
 }
 
 // NewController creates the controller for CDEventSources.
@@ -61,11 +52,10 @@ func newController(
 		lister:      client.NewSourceLister(o.Sources.GetIndexer()),
 		deliveries:  o.Deliveries,
 		credentials: o.Credentials,
-		hosts:       o.Hosts,
-		cluster:     o.Cluster,
+		settings:    o.Settings,
 		system:      system.Namespace(),
 		now:         time.Now,
-		leads:       o.Leads,
+		leader:      o.Leader,
 	}
 	r.PromoteFunc = r.promote
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{

@@ -21,7 +21,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
@@ -77,8 +76,8 @@ func TestInvalidSourceDoesNotAffectOthers(t *testing.T) {
 	sources := client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)
 	subjects := client.NewSubjectInformer(ours, metav1.NamespaceAll, 0, nil)
 	impl := newController(ctx, Options{
-		Client: ours, Sources: sources, Credentials: credentials.NewKeeper(kube, httptransport.Schemes), Schemes: httptransport.Schemes, Hosts: func() hosts.List { return "" },
-		Cluster: func() string { return "https://cluster.example" },
+		Client: ours, Sources: sources, Credentials: credentials.NewKeeper(kube, httptransport.Schemes), Schemes: httptransport.Schemes,
+		Settings: &operator{},
 	}, kube.Discovery(), dyn)
 	for _, informer := range []cache.SharedIndexInformer{sources, subjects} {
 		go informer.RunWithContext(ctx)

@@ -11,6 +11,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
+// nowhere leads for no source.
+type nowhere struct{}
+
+func (nowhere) IsLeaderFor(types.NamespacedName) bool { return false }
+
 // With several buckets, processes other than the one that writes a source's status send to its sink too.
 func TestDeliveriesOfOtherProcessesAreReported(t *testing.T) {
 	t.Parallel()
@@ -19,7 +24,7 @@ func TestDeliveriesOfOtherProcessesAreReported(t *testing.T) {
 	h.deliveries = here
 	other := &Reconciler{
 		client: h.client, lister: h.lister, sinks: h.sinks, now: h.now, deliveries: there,
-		leads: func(types.NamespacedName) bool { return false },
+		leader: nowhere{},
 	}
 	reconcileThere := func() {
 		t.Helper()

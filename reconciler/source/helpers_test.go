@@ -37,14 +37,20 @@ const systemNamespace = "knative-cdevents"
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
+// operator is what the operator has set.
+type operator struct{ allowed hosts.List }
+
+func (o *operator) SinkHosts() hosts.List { return o.allowed }
+func (*operator) ClusterURI() string      { return "https://cluster.example" }
+
 // fixture is a cluster for one test: sources come from a cache, status updates go over
 // HTTP, and everything else uses client-go's fakes.
 type fixture struct {
 	*Reconciler
+	operator
 	t        *testing.T
 	dynamic  *dynamicfake.FakeDynamicClient
 	kube     *fake.Clientset
-	allowed  hosts.List
 	disco    *fakediscovery.FakeDiscovery
 	indexer  cache.Indexer
 	requests []string
@@ -84,7 +90,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	h.Reconciler = &Reconciler{
 		client: cs, lister: client.NewSourceLister(h.indexer), system: systemNamespace,
 		now: func() time.Time { return h.clock }, credentials: credentials.NewKeeper(h.kube, httptransport.Schemes),
-		hosts: func() hosts.List { return h.allowed }, cluster: func() string { return "https://cluster.example" },
+		settings: &h.operator,
 	}
 	h.sinks = newSinks(newObjects(t.Context(), h.disco, h.dynamic, h.enqueue), httptransport.Schemes)
 	if err := h.Promote(reconciler.UniversalBucket(), nil); err != nil {

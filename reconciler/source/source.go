@@ -47,6 +47,20 @@ type Credentials interface {
 	For(ctx context.Context, refs credentials.References, sink *url.URL) (credentials.Values, error)
 }
 
+// Settings are those of the operator. settings.Store implements it. All sources must be enqueued when they change.
+type Settings interface {
+	// SinkHosts are the hosts that sinks must be among; any if the list is empty.
+	SinkHosts() hosts.List
+	// ClusterURI is what events have as their source.
+	ClusterURI() string
+}
+
+// Leader says which sources' status this process writes. Other processes only add the results of their own
+// deliveries. All sources must be enqueued when it changes.
+type Leader interface {
+	IsLeaderFor(source types.NamespacedName) bool
+}
+
 // Reconciler updates the status of sources.
 type Reconciler struct {
 	reconciler.LeaderAwareFuncs
@@ -56,15 +70,12 @@ type Reconciler struct {
 	sinks       *sinks
 	deliveries  Deliveries
 	credentials Credentials
-	// hosts returns the hosts that sinks must be among; any if the list is empty.
-	hosts func() hosts.List
-	// cluster returns the URI that events have as their source.
-	cluster func() string
+	settings    Settings
 	// system is the namespace whose sources may select other namespaces.
 	system string
 	now    func() time.Time
-	// leads replaces an election of our own; may be nil.
-	leads func(types.NamespacedName) bool
+	// leader replaces an election of our own; may be nil.
+	leader Leader
 
 	written writes
 	checked checked
@@ -77,8 +88,8 @@ var (
 
 // IsLeaderFor implements reconciler.LeaderAware.
 func (r *Reconciler) IsLeaderFor(key types.NamespacedName) bool {
-	if r.leads != nil {
-		return r.leads(key)
+	if r.leader != nil {
+		return r.leader.IsLeaderFor(key)
 	}
 	return r.LeaderAwareFuncs.IsLeaderFor(key)
 }

@@ -42,7 +42,7 @@ func (r *Reconciler) attributes(s *v1alpha1.CDEventSource) []duckv1.CloudEventAt
 	types := cdevents.Types(s.Spec.Version())
 	out := make([]duckv1.CloudEventAttributes, 0, len(types))
 	for _, t := range types {
-		out = append(out, duckv1.CloudEventAttributes{Type: t, Source: r.cluster()})
+		out = append(out, duckv1.CloudEventAttributes{Type: t, Source: r.settings.ClusterURI()})
 	}
 	return out
 }
@@ -115,7 +115,7 @@ func (r *Reconciler) find(
 		return nil, problemf("InvalidURI", "%s cannot be used: %v", field, err)
 	}
 	for _, host := range all {
-		if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
+		if allowed := r.settings.SinkHosts(); !allowed.Empty() && !allowed.Allows(host) {
 			return nil, problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator "+
 				"to add it to %s in ConfigMap %s of namespace %s, or use another sink",
 				field, host, settings.SinkHostsKey, settings.Name, r.system)

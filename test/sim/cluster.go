@@ -114,7 +114,7 @@ type commit struct {
 func newCluster(s *store.Store, rng *rand.Rand) *cluster {
 	c := &cluster{
 		store: s, rng: rng, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), live: map[types.NamespacedName]*service{},
-		kind: kind.NewKind(nil, cdevents.CarriedAnnotations(), func() bool { return true }, nil), domains: map[string]*servingv1beta1.DomainMapping{}, mappings: map[string][]string{},
+		kind: kind.NewKind(nil, cdevents.CarriedAnnotations(), installed{}, nil), domains: map[string]*servingv1beta1.DomainMapping{}, mappings: map[string][]string{},
 		fleet: fleet{live: map[types.NamespacedName]*platform{}},
 	}
 	s.Now = func() time.Time { return c.now }

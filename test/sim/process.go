@@ -165,6 +165,20 @@ func (p *process) EnqueueKey(key types.NamespacedName) { p.queue[key] = true }
 // EnqueueSlowKey implements observer.Queue.
 func (p *process) EnqueueSlowKey(key types.NamespacedName) { p.queue[key] = true }
 
+// IsLeaderFor implements ledger.Leader and delivery.Leader.
+func (p *process) IsLeaderFor(types.NamespacedName) bool { return p.leads }
+
+// Enqueue implements ledger.Delivery.
+func (p *process) Enqueue(key ledger.Key, source types.UID) { p.pending[turn{key, source}] = true }
+
+// LeftOut implements ledger.Delivery.
+func (*process) LeftOut(ledger.Key, []types.UID) {}
+
+// Refused implements ledger.Delivery.
+func (p *process) Refused(_ ledger.Key, _ types.UID, why ledger.Refusal) {
+	p.w.fail("routing: %v", why.Err)
+}
+
 // reconcile reconciles one queued key.
 func (p *process) reconcile() bool {
 	return reconcileOne(p, p.ob, p.queue)

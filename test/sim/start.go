@@ -54,23 +54,20 @@ func (w *world) start() *process {
 func (p *process) startEmitter() {
 	w := p.w
 	router := &route.Router{
-		Sources:     w.sourcesOf,
-		Source:      w.sourceByUID,
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
-		Cluster:     func() string { return "https://cluster.example.com" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
-		Render:      cdevents.Render,
+		Sources:   sources{w},
+		Namespace: func(string) (map[string]string, bool, error) { return nil, false, nil },
+		Settings:  settings{},
+		Render:    cdevents.Render,
 	}
 	p.ledger = ledger.New(w.client(), router, w, ledger.WithAcks(&p.acks), ledger.WithMaxHeld(1+w.rng.IntN(4)),
-		ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }))
-	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
+		ledger.WithLeader(p))
+	p.ledger.UseDelivery(p)
 	p.delivery = delivery.New(p.ctx, delivery.Options{
 		Ledger: impatient{p.ledger}, Transport: w, Render: cdevents.Render, Metrics: w,
 		ProbeEvery: time.Nanosecond,
 		NewQueue:   p.newQueue,
-		Leads:      func(types.NamespacedName) bool { return p.leads },
+		Leader:     p,
 	})
-	p.ledger.OnPending(func(key ledger.Key, source types.UID) { p.pending[turn{key, source}] = true })
 	for _, s := range w.sources {
 		p.delivery.UpdateSource(s)
 	}
@@ -83,7 +80,7 @@ func (p *process) startEmitter() {
 // startObserver creates the watched kind and its observer.
 func (p *process) startObserver() {
 	w := p.w
-	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, serviceRules)
+	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), installed{}, settings{})
 	for log := range p.caches {
 		p.caches[log] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, kind.Indexers())
 	}
@@ -111,20 +108,38 @@ func (p *process) list() {
 	}
 }
 
-func (w *world) sourcesOf(namespace string) []*v1alpha1.CDEventSource {
-	return slices.DeleteFunc(slices.Clone(w.sources), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
+// sources are those of a world, as they are when the router looks. It implements route.Sources.
+type sources struct{ w *world }
+
+func (s sources) Of(namespace string) []*v1alpha1.CDEventSource {
+	return slices.DeleteFunc(slices.Clone(s.w.sources), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
 }
 
-func (w *world) sourceByUID(uid types.UID) *v1alpha1.CDEventSource {
-	if i := slices.IndexFunc(w.sources, func(s *v1alpha1.CDEventSource) bool { return s.UID == uid }); i >= 0 {
-		return w.sources[i]
+func (s sources) ByUID(uid types.UID) *v1alpha1.CDEventSource {
+	if i := slices.IndexFunc(s.w.sources, func(s *v1alpha1.CDEventSource) bool { return s.UID == uid }); i >= 0 {
+		return s.w.sources[i]
 	}
 	return nil
 }
 
-// serviceRules are the default, except that a process at rest does not have to wait for long until a new Service is an
-// incident.
-func serviceRules() lifecycle.Rules {
+// installed is a cluster with Serving. It implements kind.Presence.
+type installed struct{}
+
+func (installed) Synced() bool       { return true }
+func (installed) Has(...string) bool { return true }
+
+// settings are those of the operator.
+type settings struct{}
+
+// ClusterURI implements route.Settings.
+func (settings) ClusterURI() string { return "https://cluster.example.com" }
+
+// Environment implements route.Settings.
+func (settings) Environment() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} }
+
+// Rules implements observer.Settings. They are the default, except that a process at rest does not have to wait for
+// long until a new Service is an incident.
+func (settings) Rules() lifecycle.Rules {
 	rules := lifecycle.DefaultRules
 	rules.NotDeployedAfter = 5 * time.Second
 	return rules

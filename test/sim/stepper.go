@@ -5,6 +5,8 @@ package sim
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
@@ -20,8 +22,8 @@ func (l impatient) Admit(_ context.Context, name string) bool { return l.HasRoom
 // the next item from the pending objects of the process.
 type stepper struct{}
 
-func (p *process) newQueue(w delivery.Work) delivery.Queue {
-	p.work[w.Source] = w
+func (p *process) newQueue(source types.UID, w delivery.Work) delivery.Queue {
+	p.work[source] = w
 	return stepper{}
 }
 

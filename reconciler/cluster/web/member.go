@@ -35,8 +35,7 @@ type Registrar interface {
 type Registration struct {
 	Guard     Guard
 	Registrar Registrar
-	// Warn logs why a request could not be answered.
-	Warn func(message string, keysAndValues ...any)
+	Logger    Logger
 }
 
 // ServeHTTP implements http.Handler.
@@ -74,7 +73,7 @@ func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !authserver.DismissRefused(w, err, `Bearer realm="`+Audience+`"`) {
-		g.Warn("A member could not be registered", "service", key, "error", err)
+		g.Logger.Warnw("A member could not be registered", "service", key, "error", err)
 		authserver.DismissForNow(w, "the API server could not be asked; try again")
 	}
 }

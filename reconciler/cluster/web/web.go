@@ -59,12 +59,16 @@ type Guard interface {
 		revision string, err error)
 }
 
+// Logger logs why a request could not be answered.
+type Logger interface {
+	Warnw(message string, keysAndValues ...any)
+}
+
 // Handler serves plans.
 type Handler struct {
-	Plans *Plans
-	Guard Guard
-	// Warn logs why a request could not be answered.
-	Warn func(message string, keysAndValues ...any)
+	Plans  *Plans
+	Guard  Guard
+	Logger Logger
 	// Stopping ends requests that wait.
 	Stopping <-chan struct{}
 
@@ -170,7 +174,7 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 		return pod
 	}
 	if !authserver.DismissRefused(w, err, `Bearer realm="`+Audience+`"`) {
-		h.Warn("Could not authorize a request for a placement", "service", key, "error", err)
+		h.Logger.Warnw("Could not authorize a request for a placement", "service", key, "error", err)
 		authserver.DismissForNow(w, "the API server could not check your access; try again")
 	}
 	return nil
@@ -223,7 +227,7 @@ func has(r *http.Request, plan *v1alpha1.ShardPlacement) bool {
 func (h *Handler) send(w http.ResponseWriter, plan *v1alpha1.ShardPlacement) {
 	body, err := h.Plans.encoded(plan)
 	if err != nil {
-		h.Warn("A plan could not be encoded", "plan", plan.Name, "error", err)
+		h.Logger.Warnw("A plan could not be encoded", "plan", plan.Name, "error", err)
 		authserver.Refuse(w, http.StatusInternalServerError, "the plan could not be encoded")
 		return
 	}
@@ -237,7 +241,7 @@ func (h *Handler) send(w http.ResponseWriter, plan *v1alpha1.ShardPlacement) {
 func (h *Handler) none(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod) {
 	mode, revision, err := h.Guard.Declared(r.Context(), key, pod.ServiceUID)
 	if err != nil {
-		h.Warn("Could not find out whether a Service asks for a placement", "service", key, "error", err)
+		h.Logger.Warnw("Could not find out whether a Service asks for a placement", "service", key, "error", err)
 		authserver.DismissForNow(w, "the API server could not be asked; try again")
 		return
 	}
@@ -274,7 +278,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, key types.Names
 		case plan.Status.Version != sent:
 			body, err := h.Plans.encoded(plan)
 			if err != nil {
-				h.Warn("A plan could not be encoded", "service", key, "error", err)
+				h.Logger.Warnw("A plan could not be encoded", "service", key, "error", err)
 				return
 			}
 			sent = plan.Status.Version

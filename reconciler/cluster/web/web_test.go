@@ -76,6 +76,11 @@ func (f *filled) remove(t *testing.T) {
 	}
 }
 
+// failing is a logger for a test that expects no warning.
+type failing struct{ t *testing.T }
+
+func (f failing) Warnw(message string, args ...any) { f.t.Error(message, args) }
+
 func newHandler(t *testing.T) (*filled, *Handler) {
 	t.Helper()
 	f := &filled{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers)}
@@ -85,7 +90,7 @@ func newHandler(t *testing.T) (*filled, *Handler) {
 	}
 	return f, (&Handler{
 		Plans: plans, Guard: anyone{}, Stopping: t.Context().Done(),
-		Warn: func(message string, args ...any) { t.Error(message, args) },
+		Logger: failing{t},
 	}).Init()
 }
 

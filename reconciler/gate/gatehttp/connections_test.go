@@ -13,17 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 )
 
@@ -54,16 +51,8 @@ func accessBy(took time.Duration) *Access { return NewAccess(slowReviews(took), 
 // crowded serves the gate shop/cart as the controller does, and returns its address.
 func crowded(t *testing.T, access *Access) string {
 	t.Helper()
-	handler := (&Handler{
-		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
-			if key.String() == "shop/cart" {
-				return judged("Pass"), nil
-			}
-			return nil, apierrors.NewNotFound(v1alpha1.GateResource.GroupResource(), key.Name)
-		},
-		Service: func(types.NamespacedName) *gaterun.Service { return inForce() },
-		Guard:   access, Ready: func() bool { return true }, Warn: func(string, ...any) {},
-	}).Init()
+	all := &caches{gate: judged("Pass"), service: inForce()}
+	handler := (&Handler{Gates: all, Services: all, Guard: access, Logger: zap.NewNop().Sugar()}).Init()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

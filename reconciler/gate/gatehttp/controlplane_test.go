@@ -38,6 +38,30 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// cached are the gates in the cache of an informer.
+type cached struct{ cache.SharedIndexInformer }
+
+func (c cached) Synced() bool { return c.HasSynced() }
+
+func (c cached) Cached(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
+	return client.NewGateLister(c.GetIndexer()).Namespaced(key.Namespace).Get(key.Name)
+}
+
+// effective is the split of all Services.
+type effective map[string]int64
+
+func (e effective) Effective(types.NamespacedName) *gaterun.Service {
+	return &gaterun.Service{
+		Route:     lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(e)},
+		Revisions: map[string]*lifecycle.Revision{"cart-00001": {Name: "cart-00001"}, "cart-00002": {Name: "cart-00002", UID: "c"}},
+	}
+}
+
+// failing is a logger for a test that expects no warning.
+type failing struct{ t *testing.T }
+
+func (f failing) Warnw(message string, args ...any) { f.t.Error(message, args) }
+
 // asker is a client with a ServiceAccount.
 type asker struct {
 	*testing.T
@@ -119,18 +143,8 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	if !cache.WaitForCacheSync(ready.Done(), informer.HasSynced) {
 		t.Fatal("the cache did not fill")
 	}
-	lister := client.NewGateLister(informer.GetIndexer())
 	server := httptest.NewServer((&gatehttp.Handler{
-		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
-			return lister.Namespaced(key.Namespace).Get(key.Name)
-		},
-		Service: func(types.NamespacedName) *gaterun.Service {
-			return &gaterun.Service{
-				Route:     lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(split)},
-				Revisions: map[string]*lifecycle.Revision{"cart-00001": {Name: "cart-00001"}, "cart-00002": {Name: "cart-00002", UID: "c"}},
-			}
-		},
-		Guard: gatehttp.NewAccess(kube, kube), Ready: informer.HasSynced, Warn: func(message string, args ...any) { t.Error(message, args) },
+		Gates: cached{informer}, Services: effective(split), Guard: gatehttp.NewAccess(kube, kube), Logger: failing{t},
 	}).Init())
 	defer server.Close()
 	a := asker{t, kube, server.URL}

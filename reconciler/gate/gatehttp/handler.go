@@ -39,11 +39,18 @@ const (
 // busy limits concurrent requests. Excess requests are asked to retry.
 const busy = 64
 
-// Gates reads gates from a cache.
-type Gates func(types.NamespacedName) (*v1alpha1.CanaryGate, error)
+// Gates reads gates from a cache. gate.Gate implements it.
+type Gates interface {
+	// Synced reports whether all gates are known. Before that, they seem not to exist.
+	Synced() bool
+	Cached(key types.NamespacedName) (*v1alpha1.CanaryGate, error)
+}
 
-// Service returns a Service with its traffic; nil if that is unknown or not in force.
-type Service func(types.NamespacedName) *gaterun.Service
+// Services are the watched Knative Services. servicestate.View implements it.
+type Services interface {
+	// Effective returns a Service with its traffic; nil if that is unknown or not in force.
+	Effective(key types.NamespacedName) *gaterun.Service
+}
 
 // Guard checks whether the sender of a request may read the gate. The error is a
 // *authserver.RefusedError, or explains why the check failed.
@@ -51,15 +58,17 @@ type Guard interface {
 	Check(r *http.Request, gate types.NamespacedName) error
 }
 
+// Logger logs why a request could not be answered.
+type Logger interface {
+	Warnw(message string, keysAndValues ...any)
+}
+
 // Handler answers under /v1/gates/.
 type Handler struct {
-	Gates   Gates
-	Service Service
-	Guard   Guard
-	// Ready reports whether the caches are synced. Before that, gates seem not to exist.
-	Ready func() bool
-	// Warn logs why a request could not be answered.
-	Warn func(message string, keysAndValues ...any)
+	Gates    Gates
+	Services Services
+	Guard    Guard
+	Logger   Logger
 
 	mux   http.ServeMux
 	slots chan struct{}
@@ -157,7 +166,7 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 		return true
 	}
 	if !authserver.DismissRefused(w, err, `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`) {
-		h.Warn("Could not authorize a request for a verdict", "gate", key, "error", err)
+		h.Logger.Warnw("Could not authorize a request for a verdict", "gate", key, "error", err)
 		authserver.DismissForNow(w, "the API server could not check your access; try again")
 	}
 	return false
@@ -165,18 +174,18 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 
 // about reads the gate and returns the answer.
 func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit bool) (Answer, bool) {
-	if !h.Ready() {
+	if !h.Gates.Synced() {
 		w.Header().Set("Retry-After", "1")
 		authserver.Refuse(w, http.StatusServiceUnavailable,
 			"this replica has just started and does not know the gates yet; try again")
 		return Answer{}, false
 	}
-	gate, err := h.Gates(key)
+	gate, err := h.Gates.Cached(key)
 	switch {
 	case apierrors.IsNotFound(err):
 		authserver.Refuse(w, http.StatusNotFound, "CanaryGate "+key.String()+" does not exist")
 	case err != nil:
-		h.Warn("A gate could not be read", "gate", key, "error", err)
+		h.Logger.Warnw("A gate could not be read", "gate", key, "error", err)
 		authserver.Refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
 	case !gate.Spec.Watch:
 		authserver.Refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
@@ -184,7 +193,8 @@ func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit
 			key,
 		))
 	default:
-		return answer(gate, h.Service(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
+		service := h.Services.Effective(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service})
+		return answer(gate, service, unsplit), true
 	}
 	return Answer{}, false
 }

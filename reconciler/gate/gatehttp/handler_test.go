@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,24 +28,39 @@ type guard struct{ err error }
 
 func (g guard) Check(*http.Request, types.NamespacedName) error { return g.err }
 
+// caches hold one gate, shop/cart, and its Service.
+type caches struct {
+	gate    *v1alpha1.CanaryGate
+	service *gaterun.Service
+	// starting says that they are not synced, and broken is the error of each read.
+	starting bool
+	broken   error
+}
+
+func (c *caches) Synced() bool { return !c.starting }
+
+func (c *caches) Cached(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
+	switch {
+	case c.broken != nil:
+		return nil, c.broken
+	case key.String() == "shop/cart":
+		return c.gate, nil
+	}
+	return nil, apierrors.NewNotFound(v1alpha1.GateResource.GroupResource(), key.Name)
+}
+
+func (c *caches) Effective(key types.NamespacedName) *gaterun.Service {
+	if key.String() == "shop/cart" {
+		return c.service
+	}
+	return nil
+}
+
 // serving returns a server with one gate, shop/cart.
 func serving(t *testing.T, gate *v1alpha1.CanaryGate, change func(*Handler)) *httptest.Server {
 	t.Helper()
-	h := &Handler{
-		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
-			if key.String() == "shop/cart" {
-				return gate, nil
-			}
-			return nil, apierrors.NewNotFound(v1alpha1.GateResource.GroupResource(), key.Name)
-		},
-		Service: func(key types.NamespacedName) *gaterun.Service {
-			if key.String() == "shop/cart" {
-				return inForce()
-			}
-			return nil
-		},
-		Guard: guard{}, Ready: func() bool { return true }, Warn: func(string, ...any) {},
-	}
+	all := &caches{gate: gate, service: inForce()}
+	h := &Handler{Gates: all, Services: all, Guard: guard{}, Logger: zap.NewNop().Sugar()}
 	change(h)
 	server := httptest.NewServer(h.Init())
 	t.Cleanup(server.Close)
@@ -97,9 +113,7 @@ func TestFlagger(t *testing.T) {
 		}
 	}
 	// An old failure neither stops nor rolls back the next canary before its first step.
-	unsplit := func(h *Handler) {
-		h.Service = func(types.NamespacedName) *gaterun.Service { return whole() }
-	}
+	unsplit := func(h *Handler) { h.Services = &caches{service: whole()} }
 	at := serving(t, judged("Fail"), unsplit).URL + "/v1/gates/shop/cart"
 	if status, _, body := ask(t, http.MethodPost, at+"/rollback", flagger); status != http.StatusConflict {
 		t.Errorf("rollback of another: %d %s", status, body)
@@ -171,10 +185,8 @@ func TestRejectedRequests(t *testing.T) {
 		"no token":            {judged("Pass"), func(h *Handler) { h.Guard = guard{&authserver.RefusedError{Status: 401, Message: "who"}} }, "GET", gate, "", 401, "who"},
 		"no permission":       {judged("Pass"), func(h *Handler) { h.Guard = guard{&authserver.RefusedError{Status: 403, Message: "no"}} }, "GET", "/v1/gates/shop/till", "", 403, "no"},
 		"no API server":       {judged("Pass"), func(h *Handler) { h.Guard = guard{errors.New("internal detail")} }, "GET", gate, "", 503, "try again"},
-		"just started":        {judged("Pass"), func(h *Handler) { h.Ready = func() bool { return false } }, "GET", gate, "", 503, "just started"},
-		"a broken cache": {judged("Pass"), func(h *Handler) {
-			h.Gates = func(types.NamespacedName) (*v1alpha1.CanaryGate, error) { return nil, errors.New("internal detail") }
-		}, "GET", gate, "", 503, "try again"},
+		"just started":        {judged("Pass"), func(h *Handler) { h.Gates = &caches{starting: true} }, "GET", gate, "", 503, "just started"},
+		"a broken cache":      {judged("Pass"), func(h *Handler) { h.Gates = &caches{broken: errors.New("internal detail")} }, "GET", gate, "", 503, "try again"},
 	} {
 		status, header, body := ask(t, c.method, serving(t, c.gate, c.change).URL+c.path, c.body)
 		var said struct{ Error, Verdict string }
