@@ -17,9 +17,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// crowd is a Service with that many pods, each of which has counted requests of that many shards, as
+// large is a Service with that many pods, each of which has counted requests of that many shards, as
 // after many handovers.
-func crowd(pods, shards int) attribution.Snapshot {
+func large(pods, shards int) attribution.Snapshot {
 	now := func() time.Time { return time.Unix(1.8e9, 0) }
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	facts := attribution.Facts{Revisions: []attribution.Revision{{Revision: &lifecycle.Revision{UID: "uid-1", Name: "cart-00001", Stateful: "pekko"}}, {Revision: &lifecycle.Revision{UID: "uid-2", Name: "cart-00002", Stateful: "pekko"}}}}
@@ -52,7 +52,7 @@ func crowd(pods, shards int) attribution.Snapshot {
 func TestEvidenceOfManyPodsFits(t *testing.T) {
 	t.Parallel()
 	const parts = 4
-	e := &evidence{Run: judge.Start(time.Unix(1.8e9, 0), nil), From: crowd(100/parts, 1000)}
+	e := &evidence{Run: judge.Start(time.Unix(1.8e9, 0), nil), From: large(100/parts, 1000)}
 	raw, err := pack(e)
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import "math"
 // It is below 5, so that a canary whose bad requests rise from 1 to 5 % fails.
 const fewPodsOdds = 4
 
-// leastStrangers is how many pods without a history show how much pods differ.
-const leastStrangers = 8
+// leastUnknownPods is how many pods without a history show how much pods differ.
+const leastUnknownPods = 8
 
 // differing returns the odds ratio that a Fail needs.
 func (t *test) differing(before past, m Metric) float64 {
@@ -26,7 +26,9 @@ func (t *test) differing(before past, m Metric) float64 {
 }
 
 // fewPods reports whether the baseline has too few pods to show how much pods differ.
-func (t *test) fewPods(before past) bool { return t.Clusters.Most < leastStrangers && !before.enough() }
+func (t *test) fewPods(before past) bool {
+	return t.Clusters.Most < leastUnknownPods && !before.enough()
+}
 
 // worstPod returns how many times more bad requests the worst pod had than expected of it, beyond chance;
 // at least 1.

@@ -26,8 +26,8 @@ type Members struct {
 	leaving map[string]bool
 	// gone are the members that left without a word, and until when their entities may be active.
 	gone map[string]absence
-	// buried are those of the list that are Gone, for which there was an absence.
-	buried map[string]bool
+	// seenGone are those that the list already had as Gone: each has one absence.
+	seenGone map[string]bool
 	// changes counts what changes the result of targets.
 	changes int
 }
@@ -62,7 +62,7 @@ const settleFor = time.Second
 func NewMembers(self string, lease time.Duration) *Members {
 	return &Members{
 		self: self, lease: lease, settle: settleFor,
-		leaving: map[string]bool{}, gone: map[string]absence{}, buried: map[string]bool{},
+		leaving: map[string]bool{}, gone: map[string]absence{}, seenGone: map[string]bool{},
 	}
 }
 
@@ -109,14 +109,14 @@ func (m *Members) Update(t []Member, now time.Time) (expelled bool) {
 		}
 	}
 	for _, one := range t {
-		if _, known := m.gone[one.ID]; one.Gone && !known && !m.buried[one.ID] && !m.leaving[one.ID] {
+		if _, known := m.gone[one.ID]; one.Gone && !known && !m.seenGone[one.ID] && !m.leaving[one.ID] {
 			m.gone[one.ID] = absence{until: now.Add(m.lease)}
 		}
 		if one.Gone {
-			m.buried[one.ID] = true
+			m.seenGone[one.ID] = true
 		}
 	}
-	maps.DeleteFunc(m.buried, func(id string, _ bool) bool { return !in(t, id) })
+	maps.DeleteFunc(m.seenGone, func(id string, _ bool) bool { return !in(t, id) })
 	maps.DeleteFunc(m.leaving, func(id string, _ bool) bool { return id != m.id && !in(t, id) })
 	m.now = slices.DeleteFunc(slices.Clone(t), func(one Member) bool { return one.Gone })
 	slices.SortFunc(m.now, func(a, b Member) int { return strings.Compare(a.Address, b.Address) })

@@ -78,11 +78,11 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if err := source.Check(&a.CDEventSource, a.system, transports.Schemes); err != nil {
 		return err
 	}
-	return a.crowded(ctx)
+	return a.tooMany(ctx)
 }
 
-// crowded refuses a new source in a namespace that already has the maximum.
-func (a *admitted) crowded(ctx context.Context) *apis.FieldError {
+// tooMany refuses a new source in a namespace that already has the maximum.
+func (a *admitted) tooMany(ctx context.Context) *apis.FieldError {
 	if !apis.IsInCreate(ctx) || a.Namespace == a.system {
 		return nil
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// crowded returns a router with the maximum number of sources in a namespace, whose selectors
+// full returns a router with the maximum number of sources in a namespace, whose selectors
 // have the maximum length.
-func crowded() (recipients, replays func() int) {
+func full() (recipients, replays func() int) {
 	var all []*v1alpha1.CDEventSource
 	for i := range MaxSources {
 		s := sourceNamed(fmt.Sprintf("s%02d", i))
@@ -39,7 +39,7 @@ func crowded() (recipients, replays func() int) {
 // These selectors have 8000 values, which must not be parsed again for each transition and
 // each reconcile.
 func TestSelectorsAreCompiledOnce(t *testing.T) {
-	recipients, replays := crowded()
+	recipients, replays := full()
 	for name, ask := range map[string]func() int{"recipients": recipients, "replays": replays} {
 		if n := ask(); n != MaxSources {
 			t.Fatalf("%s: %d sources, want %d", name, n, MaxSources)
@@ -51,7 +51,7 @@ func TestSelectorsAreCompiledOnce(t *testing.T) {
 }
 
 func BenchmarkRecipients(b *testing.B) {
-	recipients, _ := crowded()
+	recipients, _ := full()
 	for b.Loop() {
 		recipients()
 	}

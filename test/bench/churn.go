@@ -38,8 +38,8 @@ func (c *churn) all() []commit {
 	return append([]commit{}, c.commits...)
 }
 
-// correct replaces commit times by the witness's, where those are earlier.
-func (c *churn) correct(w *witness) error {
+// correct replaces commit times by the reference's, where those are earlier.
+func (c *churn) correct(w *reference) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return w.correct(c.commits)

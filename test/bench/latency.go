@@ -25,7 +25,7 @@ func (b *bench) latency(ctx context.Context) error {
 	return nil
 }
 
-// steadily makes n changes at the plan's pace, with a witness.
+// steadily makes n changes at the plan's pace, with a reference.
 func (b *bench) steadily(ctx context.Context, t *turn, n int) error {
 	w, err := t.cast.watch(ctx)
 	if err != nil {

@@ -29,9 +29,9 @@ type plan struct {
 	Targets int
 	ReadFor time.Duration
 
-	// Crowd is the number of Services in the memory scenario. Settle is the wait after the start: longer than the two
+	// AtRest is the number of Services in the memory scenario. Settle is the wait after the start: longer than the two
 	// minutes after which an idle Go process collects garbage and returns memory to the kernel.
-	Crowd  int
+	AtRest int
 	Settle time.Duration
 
 	// Idlers are the numbers of Services in the rest scenario, in ascending order. IdleFor is how long each is watched.
@@ -51,7 +51,7 @@ var whole = plan{
 	Burst: 10_000, Writers: 32, BurstRepeats: 2, BurstFor: time.Minute,
 	OutagePace: 20, Breaks: 5 * time.Second, Kill: 20 * time.Second, Heals: 35 * time.Second, Ends: 45 * time.Second, OutageFor: time.Minute,
 	Targets: 1000, ReadFor: 3 * scrapeInterval,
-	Crowd: 10_000, Settle: 210 * time.Second,
+	AtRest: 10_000, Settle: 210 * time.Second,
 	Idlers: []int{1000, 10_000, 30_000}, IdleFor: 10 * time.Minute,
 }
 
@@ -62,6 +62,6 @@ var brief = plan{
 	Burst: 500, Writers: 32, BurstRepeats: 1, BurstFor: 20 * time.Second,
 	OutagePace: 2, Breaks: time.Second, Kill: 6 * time.Second, Heals: 11 * time.Second, Ends: 15 * time.Second, OutageFor: 30 * time.Second,
 	Targets: 200, ReadFor: scrapeInterval,
-	Crowd: 300, Settle: 10 * time.Second,
+	AtRest: 300, Settle: 10 * time.Second,
 	Idlers: []int{300}, IdleFor: 20 * time.Second,
 }

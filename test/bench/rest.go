@@ -20,7 +20,7 @@ type footprint struct {
 // memory runs all contestants at once, because they are idle. It measures after they have been idle long enough for
 // Go's collector to free what they needed to start.
 func (b *bench) memory(ctx context.Context) error {
-	if err := b.populate(ctx, b.plan.Crowd); err != nil {
+	if err := b.populate(ctx, b.plan.AtRest); err != nil {
 		return err
 	}
 	// With the ledger of the other scenarios, the new Services would count as created.
@@ -48,7 +48,7 @@ func (b *bench) memory(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.Memory = append(b.Memory, footprint{t.contestant.Name, m, b.plan.Crowd, b.plan.Crowd * b.plan.Revisions})
+		b.Memory = append(b.Memory, footprint{t.contestant.Name, m, b.plan.AtRest, b.plan.AtRest * b.plan.Revisions})
 		b.say("%s %s resident, %s at most (%s)", t.contestant, mebibytes(m.Resident), mebibytes(m.Peak), filepath.Base(t.process.log))
 	}
 	return nil

@@ -138,7 +138,7 @@ func (f fleet) repeat(before ran) {
 		spec.Replay = v1alpha1.ReplayCurrent
 	}
 	f.source("again", to, again)
-	f.source("witness", uri("http://sink."+f.ns+".svc.cluster.local/again"), again)
+	f.source("second", uri("http://sink."+f.ns+".svc.cluster.local/again"), again)
 	f.sink.atLeast(f.T, []string{environmentCreated}, at("/again"), ofEnvironment("prod"))
 	time.Sleep(10 * time.Second) // for the listener
 	f.sole(before)

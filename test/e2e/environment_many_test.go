@@ -18,8 +18,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// crowd are many environments that come and go at once: managed resources without a composite.
-type crowd struct {
+// many are environments that come and go at once: managed resources without a composite.
+type many struct {
 	platform
 	size int
 	// told are the types of their events in the order of arrival, and last is when the last one arrived, by the name of
@@ -31,7 +31,7 @@ type crowd struct {
 // many creates and deletes that many environments at once.
 func (p platform) many(n int) {
 	p.Helper()
-	c := crowd{platform: p, size: n}
+	c := many{platform: p, size: n}
 	before := c.memory()
 	of := suite.Dynamic.Resource(kit.NopResources).Namespace(p.ns)
 	ready := []any{map[string]any{"time": "1s", "conditionType": "Ready", "conditionStatus": "True", "conditionReason": "Available"}}
@@ -42,7 +42,7 @@ func (p platform) many(n int) {
 		all.Go(func() error {
 			spec := map[string]any{"forProvider": map[string]any{"conditionAfter": ready}}
 			o := kit.NewObject(kit.NopResources, "NopResource", p.ns, fmt.Sprintf("many-%03d", i), spec)
-			o.SetLabels(map[string]string{"crowd": "true"})
+			o.SetLabels(map[string]string{"many": "true"})
 			_, err := of.Create(p.Context(), o, metav1.CreateOptions{})
 			return err
 		})
@@ -56,14 +56,14 @@ func (p platform) many(n int) {
 	during := c.memory()
 
 	began = time.Now()
-	p.must(of.DeleteCollection(p.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "crowd=true"}))
+	p.must(of.DeleteCollection(p.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "many=true"}))
 	c.wait(append(provisioned, environmentDeleted))
 	say("they were deleted, and this was announced, in %s", c.latest().Sub(began).Round(100*time.Millisecond))
 	say("memory of the replicas in MiB: %s before, %s with the environments, %s after", before, during, c.memory())
 }
 
 // memory says how much memory each replica of the controller has, in MiB.
-func (c crowd) memory() string {
+func (c many) memory() string {
 	c.Helper()
 	bytes, err := suite.Controller.Exported(c.Context(), "process_resident_memory_bytes")
 	c.must(err)
@@ -75,7 +75,7 @@ func (c crowd) memory() string {
 }
 
 // wait waits until each of the many environments has told exactly these events, in this order, and no other has.
-func (c *crowd) wait(want []string) {
+func (c *many) wait(want []string) {
 	c.Helper()
 	c.must(kit.Wait(c.Context(), 6*time.Minute, "the events of many environments", func(ctx context.Context) error {
 		if err := c.read(ctx); err != nil {
@@ -105,7 +105,7 @@ func (c *crowd) wait(want []string) {
 	}
 }
 
-func (c *crowd) read(ctx context.Context) error {
+func (c *many) read(ctx context.Context) error {
 	all, err := c.sink.events(ctx)
 	if err != nil {
 		return err
@@ -121,13 +121,13 @@ func (c *crowd) read(ctx context.Context) error {
 }
 
 // latest is when the last event of all arrived.
-func (c *crowd) latest() time.Time {
+func (c *many) latest() time.Time {
 	return slices.MaxFunc(slices.Collect(maps.Values(c.last)), time.Time.Compare)
 }
 
 // behind is how long after an environment was ready its last event arrived, at most. The provider's times are whole
 // seconds.
-func (c *crowd) behind() time.Duration {
+func (c *many) behind() time.Duration {
 	c.Helper()
 	list, err := suite.Dynamic.Resource(kit.NopResources).Namespace(c.ns).List(c.Context(), metav1.ListOptions{})
 	c.must(err)

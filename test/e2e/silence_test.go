@@ -24,8 +24,8 @@ func TestRestartAndResyncAreSilent(t *testing.T) {
 	s.must(suite.Controller.Restart(t.Context()))
 	s.must(suite.Controller.WaitLeader(t.Context()))
 	// A new Service shows that the new process is working; by then it has read all the others.
-	s.deploy("witness")
-	s.sink.exactly(t, birth, about("witness"))
+	s.deploy("other")
+	s.sink.exactly(t, birth, about("other"))
 	s.sink.exactly(t, birth, about("shop"))
 
 	// Changes of metadata are not releases.

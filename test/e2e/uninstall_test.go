@@ -72,8 +72,8 @@ func TestUninstallAndInstall(t *testing.T) {
 
 	s.must(suite.Controller.Install(t.Context()))
 	s.source("source", service("sink"))
-	s.deploy("witness")
-	s.sink.exactly(t, birth, about("witness"))
+	s.deploy("other")
+	s.sink.exactly(t, birth, about("other"))
 	// The baseline is silent: there are only the four events from before.
 	s.sink.exactly(t, birth, about("shop"))
 

@@ -48,8 +48,8 @@ func slowReviews(took time.Duration) kubernetes.Interface {
 // accessBy uses two clients, as the controller does: a fake client serves one request at a time.
 func accessBy(took time.Duration) *Access { return NewAccess(slowReviews(took), slowReviews(took)) }
 
-// crowded serves the gate shop/cart as the controller does, and returns its address.
-func crowded(t *testing.T, access *Access) string {
+// serveGate serves the gate shop/cart as the controller does, and returns its address.
+func serveGate(t *testing.T, access *Access) string {
 	t.Helper()
 	all := &caches{gate: judged("Pass"), service: inForce()}
 	handler := (&Handler{Gates: all, Services: all, Guard: access, Logger: zap.NewNop().Sugar()}).Init()
@@ -99,7 +99,7 @@ func dial(t *testing.T, at string) net.Conn {
 // A client that sends its body slowly and without a token delays no other client.
 func TestSlowPostsWithoutAToken(t *testing.T) {
 	t.Parallel()
-	at := crowded(t, accessBy(0))
+	at := serveGate(t, accessBy(0))
 	for range 2 * busy {
 		c := dial(t, at)
 		if _, err := fmt.Fprint(c, "POST /v1/gates/shop/cart HTTP/1.1\r\nHost: gates\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
@@ -131,7 +131,7 @@ func TestSlowPostsWithoutAToken(t *testing.T) {
 // Idle connections are closed in favor of active ones.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	at := crowded(t, accessBy(0))
+	at := serveGate(t, accessBy(0))
 	for i := range 2 * authserver.MaxConnected {
 		c := dial(t, at)
 		if i%2 == 0 { // half of them send an incomplete request
@@ -151,7 +151,7 @@ func TestIdleConnections(t *testing.T) {
 func TestStrangersWithBadTokens(t *testing.T) {
 	t.Parallel()
 	access := accessBy(300 * time.Millisecond)
-	at := crowded(t, access)
+	at := serveGate(t, access)
 	if status := knock(t, at, "good"); status != http.StatusOK {
 		t.Fatalf("a valid token gets %d", status)
 	}

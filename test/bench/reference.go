@@ -14,9 +14,9 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-// witness is a watch that belongs to no contestant. If it receives a change before the writer gets its response, the
+// reference is a watch that belongs to no contestant. If it receives a change before the writer gets its response, the
 // change was committed by then. It only records lines and times, because decoding takes longer than receiving.
-type witness struct {
+type reference struct {
 	stream io.ReadCloser
 	ended  sync.WaitGroup
 	lines  []line
@@ -28,7 +28,7 @@ type line struct {
 }
 
 // watch starts to watch Routes.
-func (c *cast) watch(ctx context.Context) (*witness, error) {
+func (c *cast) watch(ctx context.Context) (*reference, error) {
 	c.probe.mu.Lock()
 	from := c.probe.route.ResourceVersion
 	c.probe.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *cast) watch(ctx context.Context) (*witness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching Routes: %w", err)
 	}
-	w := &witness{stream: stream}
+	w := &reference{stream: stream}
 	w.ended.Go(func() {
 		lines := bufio.NewReader(stream)
 		for {
@@ -52,7 +52,7 @@ func (c *cast) watch(ctx context.Context) (*witness, error) {
 }
 
 // end stops watching.
-func (w *witness) end() error {
+func (w *reference) end() error {
 	err := w.stream.Close()
 	w.ended.Wait()
 	if err != nil {
@@ -61,8 +61,8 @@ func (w *witness) end() error {
 	return nil
 }
 
-// correct replaces commit times by the witness's, where those are earlier.
-func (w *witness) correct(commits []commit) error {
+// correct replaces commit times by the reference's, where those are earlier.
+func (w *reference) correct(commits []commit) error {
 	seen := map[change]time.Time{}
 	for _, l := range w.lines {
 		var ev struct{ Object servingv1.Route }

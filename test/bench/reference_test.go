@@ -13,7 +13,7 @@ import (
 
 func TestWitness(t *testing.T) {
 	answered := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	w := &witness{}
+	w := &reference{}
 	for name, before := range map[string]time.Duration{"cart": time.Millisecond, "shop": -time.Millisecond} {
 		r := servingv1.Route{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		r.Status.Traffic = traffic(name, 10)
