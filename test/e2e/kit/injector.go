@@ -66,10 +66,7 @@ func (k Injector) Scale(ctx context.Context, replicas int) error {
 	if err := k.scale(ctx, injector, replicas); err != nil {
 		return err
 	}
-	if err := k.WaitAvailable(ctx); err != nil || replicas > 0 {
-		return err
-	}
-	return k.Workloads.WaitGone(ctx, Namespace, injectors)
+	return k.WaitAvailable(ctx)
 }
 
 // Set sets an environment variable of the injector, and waits until it applies to new pods.

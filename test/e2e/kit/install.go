@@ -127,27 +127,23 @@ func (k Controller) WaitAvailable(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := k.Workloads.rolledOut(ctx, d, controllers); err != nil {
-			return err
-		}
-		want := *d.Spec.Replicas
-		pods, err := k.Workloads.pods(ctx, Namespace, controllers)
-		if err != nil {
-			return err
-		}
-		if n := int32(len(pods)); n != want { //nolint:gosec // a handful of pods
-			return NotYet("%d pods, want %d", n, want)
-		}
-		return nil
+		return k.Workloads.rolledOut(ctx, d, controllers)
 	})
 }
 
-// rolledOut returns NotYet until all replicas of a Deployment are available and up to date. The selector is that of its
-// pods.
+// rolledOut returns NotYet until all replicas of a Deployment are available and up to date, and no older pod is left: it
+// may still serve connections that it has. The selector is that of its pods.
 func (k Workloads) rolledOut(ctx context.Context, d *appsv1.Deployment, selector string) error {
 	want, s := *d.Spec.Replicas, d.Status
 	if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
 		return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.whyPods(ctx, d.Namespace, selector))
+	}
+	pods, err := k.pods(ctx, d.Namespace, selector)
+	if err != nil {
+		return err
+	}
+	if n := int32(len(pods)); n != want { //nolint:gosec // a handful of pods
+		return NotYet("%d pods, want %d", n, want)
 	}
 	return nil
 }
