@@ -128,6 +128,10 @@ func pathRule(rule string) (func(*http.Request) (string, error), error) {
 			if p == "{key}" {
 				at = i
 			}
+			var err error
+			if pattern[i], err = url.PathUnescape(p); err != nil {
+				return nil, fmt.Errorf("the key path:%s is no pattern: %w", rule, err)
+			}
 		}
 		if at < 0 {
 			return nil, fmt.Errorf("the key path:%s has more than {key} in a segment; such as path:/carts/{key} is right", rule)
@@ -139,16 +143,18 @@ func pathRule(rule string) (func(*http.Request) (string, error), error) {
 			return "", nil
 		}
 		for i, p := range pattern {
-			if i != at && p != "*" && p != segments[i] {
+			if i != at && p != "*" && p != unescape(segments[i]) {
 				return "", nil
 			}
 		}
-		key, err := url.PathUnescape(segments[at])
-		if err != nil {
-			return "", nil //nolint:nilerr // the server has accepted it, so this cannot be
-		}
-		return key, nil
+		return unescape(segments[at]), nil
 	}, nil
+}
+
+// unescape returns a segment without escapes, as applications read it.
+func unescape(segment string) string {
+	plain, _ := url.PathUnescape(segment) // the server has accepted it, so it is valid
+	return plain
 }
 
 // eventAttribute returns an attribute of a CloudEvent.
