@@ -27,6 +27,7 @@ const (
 	idle         = 3 * time.Minute
 	mostHeader   = 64 << 10
 	mostPeers    = 4096
+	mostManaging = 256
 	probeWithin  = time.Second
 	// askAgain is how often the container is asked whether it accepts connections.
 	askAgain = 50 * time.Millisecond
@@ -73,6 +74,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	peers.TLSConfig = s.member.ServerTLS()
 	peers.Protocols.SetHTTP2(true)
 	management := server(s.Management(), s.log)
+	management.ConnContext = withConn
 	listen := func(host string, port int) (net.Listener, error) {
 		at := net.JoinHostPort(host, strconv.Itoa(port))
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
@@ -111,7 +113,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	serve(func() error {
 		return peers.ServeTLS(&limited{Listener: atPeers, places: make(chan struct{}, mostPeers)}, "", "")
 	})
-	serve(func() error { return management.Serve(atManagement) })
+	serve(func() error { return management.Serve(&newest{Listener: atManagement, most: mostManaging}) })
 	go func() {
 		// Whoever registers gets shards, and their requests at once.
 		for s.reach(running) != nil {
@@ -236,6 +238,8 @@ func (s *Sidecar) ready(w http.ResponseWriter, r *http.Request) {
 // this member. Kubelet also asks when only the container restarts, and so may anybody. Then queue-proxy answers soon,
 // and this member stays: whether it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
 func (s *Sidecar) drain(w http.ResponseWriter, r *http.Request) {
+	keep(r.Context())
+	w.Header().Set("Connection", "close")
 	begun := time.Now()
 	err := waitForQueueProxy(r.Context(), s.config.DrainURL)
 	if err == nil && (time.Since(begun) >= s.config.drainsFor || s.member.Leaving()) {
