@@ -61,7 +61,8 @@ func New(c Config, log *slog.Logger) (*Sidecar, error) {
 	}
 	s.proxy = proxy.New(proxy.Options{
 		Member: s.member, Key: c.Key, Shards: c.Placement.Shards, ShardOf: c.Placement.ShardOf, Application: application,
-		Concurrency: c.Concurrency, MostOpen: c.MostOpen, Patience: c.Placement.Patience, Metrics: s.metrics, Log: log,
+		Concurrency: c.Concurrency, MostOpen: c.MostOpen, MostRead: c.mostRead, Patience: c.Placement.Patience,
+		Metrics: s.metrics, Log: log,
 	})
 	return s, nil
 }

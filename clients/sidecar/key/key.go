@@ -21,9 +21,9 @@ import (
 const (
 	// MaxLength is how many bytes a key may have.
 	MaxLength = 1024
-	// mostEvent is how large a CloudEvent in structured mode may be whose attribute is the key: it is read before it is
+	// MaxEvent is how large a CloudEvent in structured mode may be whose attribute is the key: it is read before it is
 	// sent on.
-	mostEvent = 1 << 20
+	MaxEvent = 1 << 20
 )
 
 // ErrInvalid says that the key of a request cannot be used.
@@ -170,13 +170,16 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 	if r.Body == nil {
 		return "", nil
 	}
-	read, err := io.ReadAll(io.LimitReader(r.Body, mostEvent+1))
-	if err != nil {
-		return "", fmt.Errorf("%w: the event could not be read: %w", ErrInvalid, err)
+	var read []byte
+	if r.ContentLength <= MaxEvent { // or unknown
+		var err error
+		if read, err = io.ReadAll(io.LimitReader(r.Body, MaxEvent+1)); err != nil {
+			return "", fmt.Errorf("%w: the event could not be read: %w", ErrInvalid, err)
+		}
 	}
-	if len(read) > mostEvent {
+	if max(r.ContentLength, int64(len(read))) > MaxEvent {
 		return "", fmt.Errorf("%w: the event has more than %d bytes, and is in structured mode; send it in binary mode",
-			ErrInvalid, mostEvent)
+			ErrInvalid, MaxEvent)
 	}
 	r.Body = again{bytes.NewReader(read), r.Body}
 	var event map[string]json.RawMessage

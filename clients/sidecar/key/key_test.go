@@ -59,7 +59,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%+v: the body is %q after it was read: %v", c, body, err)
 		}
 	}
-	for rule, body := range map[string]string{"header:X-User": "", "event:subject": strings.Repeat(" ", mostEvent+1)} {
+	for rule, body := range map[string]string{"header:X-User": "", "event:subject": strings.Repeat(" ", MaxEvent+1)} {
 		key, _ := Parse(rule)
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
 		r.Header.Set("X-User", strings.Repeat("k", MaxLength+1))

@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -70,6 +71,8 @@ type Options struct {
 	Concurrency int
 	// MostOpen is how many requests may be open here, those that wait included. More get 503.
 	MostOpen int
+	// MostRead is how much of all bodies is in memory because their keys are there. More wait, and then get 503.
+	MostRead int
 	// Patience is how long a request waits for a shard that moves.
 	Patience time.Duration
 	Metrics  *Metrics
@@ -81,7 +84,9 @@ type Proxy struct {
 	o     Options
 	open  chan struct{}
 	slots chan struct{}
-	proxy *httputil.ReverseProxy
+	// memory is for bodies that have a key.
+	memory *memory
+	proxy  *httputil.ReverseProxy
 
 	toApplication, toMember pair
 }
@@ -98,7 +103,7 @@ func (p pair) of(r *http.Request) http.RoundTripper {
 
 // New returns a proxy.
 func New(o Options) *Proxy {
-	p := &Proxy{o: o, open: make(chan struct{}, o.MostOpen)}
+	p := &Proxy{o: o, open: make(chan struct{}, o.MostOpen), memory: newMemory(o.MostRead)}
 	if o.Concurrency > 0 {
 		p.slots = make(chan struct{}, o.Concurrency)
 	}
@@ -168,8 +173,17 @@ func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.leave()
-	found, err := p.o.Key(r) // it may read a part of the body
-	if err != nil {
+	found, done, err := p.find(w, r)
+	defer done()
+	switch {
+	case errors.Is(err, errMemory):
+		p.problem(w, r, &unavailableError{errMemory})
+		return
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p.o.Metrics.refused("key")
+		http.Error(w, err.Error(), http.StatusRequestTimeout)
+		return
+	case err != nil:
 		p.o.Metrics.refused("key")
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
