@@ -236,19 +236,41 @@ func (s *Sidecar) ready(w http.ResponseWriter, r *http.Request) {
 }
 
 // drain answers after the pod has ended its requests: first queue-proxy, which waits for those that enter, and then
-// this member. Kubelet also asks when only the container restarts, and so may anybody. Then queue-proxy answers soon,
-// and this member stays: whether it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
+// this member. Kubelet also asks when only the container restarts, and so may anybody. Then this member stays: whether
+// it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
 func (s *Sidecar) drain(w http.ResponseWriter, r *http.Request) {
 	keep(r.Context())
 	w.Header().Set("Connection", "close")
-	begun := time.Now()
-	err := waitForQueueProxy(r.Context(), s.config.DrainURL)
-	if err == nil && (time.Since(begun) >= s.config.drainsFor || s.member.Leaving()) {
+	ends, err := s.ends(r.Context())
+	if ends {
 		err = s.member.Leave(r.Context())
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
+}
+
+// ends waits for queue-proxy to drain, and reports whether the pod ends.
+func (s *Sidecar) ends(ctx context.Context) (bool, error) {
+	begun := time.Now()
+	err := waitForQueueProxy(ctx, s.config.DrainURL)
+	if err == nil && time.Since(begun) >= s.config.drainsFor {
+		return true, nil
+	}
+	// Otherwise the controller says whether the pod ends: queue-proxy may have failed, or learn it late.
+	for !s.member.Leaving() {
+		if ctx.Err() != nil || time.Since(begun) >= s.config.saidWithin {
+			return false, err
+		}
+		time.Sleep(askAgain)
+	}
+	if err == nil {
+		err = waitForQueueProxy(ctx, s.config.DrainURL)
+	}
+	if err != nil {
+		s.log.Warn("queue-proxy did not drain; the requests of this member end all the same", "error", err)
+	}
+	return true, nil
 }
 
 func waitForQueueProxy(ctx context.Context, url string) error {
