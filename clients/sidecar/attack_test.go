@@ -8,9 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -105,6 +107,70 @@ func TestSlowClients(t *testing.T) {
 	}
 	if took := time.Since(begun); took > 2*headerWithin {
 		t.Errorf("slow clients were cut after %s", took)
+	}
+}
+
+// Whoever holds connections to the port for probes keeps no probe out, and does not end a drain.
+func TestHeldManagementConnections(t *testing.T) {
+	f := newFleet(t)
+	drained := make(chan struct{})
+	queueProxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-drained }))
+	t.Cleanup(queueProxy.Close)
+	f.configure = func(c *Config) { c.DrainURL = queueProxy.URL }
+	a := f.start("stable", &echo{name: "a"})
+	at := net.JoinHostPort(a.config.PodIP, "8481")
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	probe := func() {
+		t.Helper()
+		for _, path := range []string{"/healthz", "/readyz", "/cluster/members"} {
+			resp, err := client.Get("http://" + at + path) //nolint:noctx // it has a time-out
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			if _ = resp.Body.Close(); resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: %d", path, resp.StatusCode)
+			}
+		}
+	}
+	draining := make(chan error, 1)
+	go func() {
+		resp, err := http.Get("http://" + at + "/drain") //nolint:noctx // the test waits for it
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		draining <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	var open atomic.Int64
+	var conns []net.Conn
+	for i := range 2000 {
+		conn, err := net.Dial("tcp", at) //nolint:noctx // a test's
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, []string{"", "GET /healthz HTTP/1.1\r\nX-", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"}[i%3])
+		conns = append(conns, conn)
+		open.Add(1)
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			open.Add(-1)
+		}()
+		if i%100 == 0 {
+			probe()
+		}
+	}
+	probe()
+	time.Sleep(200 * time.Millisecond)
+	if n := open.Load(); n > mostManaging {
+		t.Errorf("%d connections are open", n)
+	}
+	close(drained)
+	if err := <-draining; err != nil {
+		t.Error("the drain did not get an answer:", err)
+	}
+	for _, conn := range conns {
+		_ = conn.Close()
 	}
 }
 

@@ -179,6 +179,7 @@ func (f *fleet) startAt(name, host string) *pod {
 		f.Fatal(err)
 	}
 	c.host, c.linger, c.drainsFor, c.DrainURL = host, 50*time.Millisecond, 0, ""
+	c.saidWithin = 200 * time.Millisecond
 	c.Placement.Wait, c.Placement.StaleAfter = time.Second, 5*time.Second
 	c.Placement.MinBackoff, c.Placement.MaxBackoff = 20*time.Millisecond, 200*time.Millisecond
 	c.Placement.Tick = 50 * time.Millisecond

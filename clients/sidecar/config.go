@@ -37,19 +37,25 @@ type Config struct {
 	DrainURL string
 	// host is where the application and the entry listen: 127.0.0.1, except in tests.
 	host string
+	// mostRead is how many bytes of events may be in memory because their keys are there.
+	mostRead int
 	// linger is how long a member answers after it has left.
 	linger time.Duration
-	// drainsFor is how long queue-proxy drains at least if the pod ends. Otherwise, it answers after a second.
-	drainsFor time.Duration
+	// drainsFor is after what time a drain of queue-proxy is taken for the end of the pod, and saidWithin how long the
+	// controller may take to say so after a shorter one.
+	drainsFor, saidWithin time.Duration
 }
 
 func (c Config) applicationHost() string { return cmp.Or(c.host, "127.0.0.1") }
 
 const (
 	variablePrefix = "STATEFUL_"
+	mostRead       = 64 << 20
 	lingerFor      = 2 * time.Second
-	drainsFor      = 5 * time.Second
-	drainURL       = "http://127.0.0.1:8022/wait-for-drain"
+	// drainsFor is between 1 s, after which queue-proxy answers if the pod stays, and 30 s, which it drains at least.
+	drainsFor  = 15 * time.Second
+	saidWithin = 3 * time.Second
+	drainURL   = "http://127.0.0.1:8022/wait-for-drain"
 )
 
 // reserved are the ports of queue-proxy.
@@ -147,7 +153,7 @@ var required = []string{"KEY", "APPLICATION_PORT", "POD_IP"}
 // FromEnvironment reads the variables that begin with STATEFUL_. The error names each one that is wrong or not known,
 // and what would be right.
 func FromEnvironment(environment []string) (Config, error) {
-	c := Config{linger: lingerFor, drainsFor: drainsFor}
+	c := Config{mostRead: mostRead, linger: lingerFor, drainsFor: drainsFor, saidWithin: saidWithin}
 	var errs []error
 	given := map[string]string{}
 	all := map[string]string{}

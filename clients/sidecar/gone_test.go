@@ -3,7 +3,11 @@
 package sidecar
 
 import (
+	"io"
+	"net"
 	"net/http"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -43,4 +47,40 @@ func TestForwardedToAPodThatIsGone(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond) // both are sent
 	f.controller.gone(b.name)
+}
+
+// Whoever gets no answer because a member cannot be reached learns which one, for how long, and what to do.
+func TestMemberThatCannotBeReached(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Placement.Patience = 300 * time.Millisecond }
+	a, b := f.start("stable", &echo{name: "a"}), f.start("stable", &echo{name: "b"})
+	f.together(2)
+	f.enforce(func(int) *pod { return b })
+	b.member.Group().Kill()
+	b.stop()
+	<-b.ended
+	b.ended <- nil
+	for _, silent := range []bool{false, true} {
+		if silent { // the port accepts connections, and nothing answers
+			l, err := net.Listen("tcp", b.member.Address()) //nolint:noctx // a test's
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+		}
+		for what, client := range map[string]http.RoundTripper{"HTTP/1.1": &http.Transport{}, "HTTP/2": h2c()} {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, a.entry+"/", strings.NewReader("body"))
+			req.Header.Set("X-Key", keyOf(3))
+			resp, err := client.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			says := regexp.MustCompile(`send it again.* Retry-After.*member ` + b.member.Address() + `.* for [0-9.]+m?s`)
+			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !says.Match(body) {
+				t.Errorf("%s, silent: %v: %d %s", what, silent, resp.StatusCode, body)
+			}
+		}
+	}
 }

@@ -238,6 +238,80 @@ func TestDrainOfAPodThatStays(t *testing.T) {
 	}
 }
 
+// A slow queue-proxy does not let a member leave whose pod stays, and none that fails, or learns late that the pod ends,
+// lets the container end before its requests.
+func TestDrainWithASlowQueueProxy(t *testing.T) {
+	for name, c := range map[string]struct {
+		// first and then are how long queue-proxy takes to answer.
+		first, then time.Duration
+		fails, ends bool
+	}{
+		"slow, and the pod stays":   {first: 6 * time.Second},
+		"late, and the pod ends":    {first: 100 * time.Millisecond, then: 500 * time.Millisecond, ends: true},
+		"failed, and the pod ends":  {fails: true, ends: true},
+		"failed, and the pod stays": {fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t)
+			var asked atomic.Int64
+			queueProxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if c.fails {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				time.Sleep([]time.Duration{c.first, c.then}[min(asked.Add(1)-1, 1)])
+			}))
+			t.Cleanup(queueProxy.Close)
+			f.configure = func(c *Config) {
+				c.DrainURL, c.drainsFor, c.saidWithin = queueProxy.URL, drainsFor, saidWithin
+			}
+			hold := make(chan struct{})
+			a := f.start("stable", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/" {
+					http.NotFound(w, r)
+					return
+				}
+				<-hold
+			}))
+			go func() {
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, a.entry+"/", nil)
+				req.Header.Set("X-Key", keyOf(2))
+				if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+					_ = resp.Body.Close()
+				}
+			}()
+			f.until("a request is open", func() bool { return a.member.Open() == 1 })
+			drained := make(chan int, 1)
+			go func() {
+				w := httptest.NewRecorder()
+				a.Management().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/drain", nil))
+				drained <- w.Code
+			}()
+			time.Sleep(300 * time.Millisecond)
+			if c.ends {
+				f.controller.change(func(p *placement.Plan) { p.Peers[0].Leaving = true })
+				select {
+				case code := <-drained:
+					t.Errorf("the container ends with %d while a request is open", code)
+				case <-time.After(time.Second):
+				}
+				close(hold)
+			} else {
+				defer close(hold)
+			}
+			select {
+			case code := <-drained:
+				if (code == http.StatusOK) == (c.fails && !c.ends) || a.member.Joined() == c.ends {
+					t.Errorf("answered %d, a member: %v", code, a.member.Joined())
+				}
+			case <-time.After(15 * time.Second):
+				t.Error("the container does not end")
+			}
+		})
+	}
+}
+
 // The shards of a pod that ends without a word are handled elsewhere after the API says so, and the lease is over.
 func TestKilledPod(t *testing.T) {
 	f, r, pods := trio(t)

@@ -27,6 +27,7 @@ const (
 	idle         = 3 * time.Minute
 	mostHeader   = 64 << 10
 	mostPeers    = 4096
+	mostManaging = 256
 	probeWithin  = time.Second
 	// askAgain is how often the container is asked whether it accepts connections.
 	askAgain = 50 * time.Millisecond
@@ -60,7 +61,8 @@ func New(c Config, log *slog.Logger) (*Sidecar, error) {
 	}
 	s.proxy = proxy.New(proxy.Options{
 		Member: s.member, Key: c.Key, Shards: c.Placement.Shards, ShardOf: c.Placement.ShardOf, Application: application,
-		Concurrency: c.Concurrency, MostOpen: c.MostOpen, Patience: c.Placement.Patience, Metrics: s.metrics, Log: log,
+		Concurrency: c.Concurrency, MostOpen: c.MostOpen, MostRead: c.mostRead, Patience: c.Placement.Patience,
+		Metrics: s.metrics, Log: log,
 	})
 	return s, nil
 }
@@ -73,6 +75,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	peers.TLSConfig = s.member.ServerTLS()
 	peers.Protocols.SetHTTP2(true)
 	management := server(s.Management(), s.log)
+	management.ConnContext = withConn
 	listen := func(host string, port int) (net.Listener, error) {
 		at := net.JoinHostPort(host, strconv.Itoa(port))
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
@@ -111,7 +114,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	serve(func() error {
 		return peers.ServeTLS(&limited{Listener: atPeers, places: make(chan struct{}, mostPeers)}, "", "")
 	})
-	serve(func() error { return management.Serve(atManagement) })
+	serve(func() error { return management.Serve(&newest{Listener: atManagement, most: mostManaging}) })
 	go func() {
 		// Whoever registers gets shards, and their requests at once.
 		for s.reach(running) != nil {
@@ -233,17 +236,41 @@ func (s *Sidecar) ready(w http.ResponseWriter, r *http.Request) {
 }
 
 // drain answers after the pod has ended its requests: first queue-proxy, which waits for those that enter, and then
-// this member. Kubelet also asks when only the container restarts, and so may anybody. Then queue-proxy answers soon,
-// and this member stays: whether it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
+// this member. Kubelet also asks when only the container restarts, and so may anybody. Then this member stays: whether
+// it leaves is up to queue-proxy, which knows that the pod ends, and to the controller.
 func (s *Sidecar) drain(w http.ResponseWriter, r *http.Request) {
-	begun := time.Now()
-	err := waitForQueueProxy(r.Context(), s.config.DrainURL)
-	if err == nil && (time.Since(begun) >= s.config.drainsFor || s.member.Leaving()) {
+	keep(r.Context())
+	w.Header().Set("Connection", "close")
+	ends, err := s.ends(r.Context())
+	if ends {
 		err = s.member.Leave(r.Context())
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
+}
+
+// ends waits for queue-proxy to drain, and reports whether the pod ends.
+func (s *Sidecar) ends(ctx context.Context) (bool, error) {
+	begun := time.Now()
+	err := waitForQueueProxy(ctx, s.config.DrainURL)
+	if err == nil && time.Since(begun) >= s.config.drainsFor {
+		return true, nil
+	}
+	// Otherwise the controller says whether the pod ends: queue-proxy may have failed, or learn it late.
+	for !s.member.Leaving() {
+		if ctx.Err() != nil || time.Since(begun) >= s.config.saidWithin {
+			return false, err
+		}
+		time.Sleep(askAgain)
+	}
+	if err == nil {
+		err = waitForQueueProxy(ctx, s.config.DrainURL)
+	}
+	if err != nil {
+		s.log.Warn("queue-proxy did not drain; the requests of this member end all the same", "error", err)
+	}
+	return true, nil
 }
 
 func waitForQueueProxy(ctx context.Context, url string) error {

@@ -21,9 +21,9 @@ import (
 const (
 	// MaxLength is how many bytes a key may have.
 	MaxLength = 1024
-	// mostEvent is how large a CloudEvent in structured mode may be whose attribute is the key: it is read before it is
+	// MaxEvent is how large a CloudEvent in structured mode may be whose attribute is the key: it is read before it is
 	// sent on.
-	mostEvent = 1 << 20
+	MaxEvent = 1 << 20
 )
 
 // ErrInvalid says that the key of a request cannot be used.
@@ -128,6 +128,10 @@ func pathRule(rule string) (func(*http.Request) (string, error), error) {
 			if p == "{key}" {
 				at = i
 			}
+			var err error
+			if pattern[i], err = url.PathUnescape(p); err != nil {
+				return nil, fmt.Errorf("the key path:%s is no pattern: %w", rule, err)
+			}
 		}
 		if at < 0 {
 			return nil, fmt.Errorf("the key path:%s has more than {key} in a segment; such as path:/carts/{key} is right", rule)
@@ -139,16 +143,18 @@ func pathRule(rule string) (func(*http.Request) (string, error), error) {
 			return "", nil
 		}
 		for i, p := range pattern {
-			if i != at && p != "*" && p != segments[i] {
+			if i != at && p != "*" && p != unescape(segments[i]) {
 				return "", nil
 			}
 		}
-		key, err := url.PathUnescape(segments[at])
-		if err != nil {
-			return "", nil //nolint:nilerr // the server has accepted it, so this cannot be
-		}
-		return key, nil
+		return unescape(segments[at]), nil
 	}, nil
+}
+
+// unescape returns a segment without escapes, as applications read it.
+func unescape(segment string) string {
+	plain, _ := url.PathUnescape(segment) // the server has accepted it, so it is valid
+	return plain
 }
 
 // eventAttribute returns an attribute of a CloudEvent.
@@ -164,13 +170,16 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 	if r.Body == nil {
 		return "", nil
 	}
-	read, err := io.ReadAll(io.LimitReader(r.Body, mostEvent+1))
-	if err != nil {
-		return "", fmt.Errorf("%w: the event could not be read: %w", ErrInvalid, err)
+	var read []byte
+	if r.ContentLength <= MaxEvent { // or unknown
+		var err error
+		if read, err = io.ReadAll(io.LimitReader(r.Body, MaxEvent+1)); err != nil {
+			return "", fmt.Errorf("%w: the event could not be read: %w", ErrInvalid, err)
+		}
 	}
-	if len(read) > mostEvent {
+	if max(r.ContentLength, int64(len(read))) > MaxEvent {
 		return "", fmt.Errorf("%w: the event has more than %d bytes, and is in structured mode; send it in binary mode",
-			ErrInvalid, mostEvent)
+			ErrInvalid, MaxEvent)
 	}
 	r.Body = again{bytes.NewReader(read), r.Body}
 	var event map[string]json.RawMessage

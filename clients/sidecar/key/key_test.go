@@ -59,7 +59,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%+v: the body is %q after it was read: %v", c, body, err)
 		}
 	}
-	for rule, body := range map[string]string{"header:X-User": "", "event:subject": strings.Repeat(" ", mostEvent+1)} {
+	for rule, body := range map[string]string{"header:X-User": "", "event:subject": strings.Repeat(" ", MaxEvent+1)} {
 		key, _ := Parse(rule)
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
 		r.Header.Set("X-User", strings.Repeat("k", MaxLength+1))
@@ -70,10 +70,57 @@ func TestKeys(t *testing.T) {
 	}
 	for _, rule := range []string{
 		"", "header", "header:", "header:a b", "query:", "path:", "path:a", "path:-1", "path:/a", "path:/{key}/{key}",
-		"event:Subject", "event:", "body:x", "header:Stateful-Shard",
+		"path:/%zz/{key}", "event:Subject", "event:", "body:x", "header:Stateful-Shard",
 	} {
 		if _, err := Parse(rule); err == nil {
 			t.Errorf("%q is accepted", rule)
+		}
+	}
+}
+
+// Which spellings of a path have the same key, as the README says.
+func TestSpellingsOfPaths(t *testing.T) {
+	t.Parallel()
+	const rule, escaped, second = "path:/carts/{key}", "path:/c%61rts/{key}", "path:2"
+	for _, c := range []struct{ target, want, second string }{
+		{"/carts/ann", "ann", "ann"},
+		// The same by RFC 3986: letters, digits, and - . _ ~ may be escaped.
+		{"/carts/%61nn", "ann", "ann"},
+		{"/%63arts/ann", "ann", "ann"},
+		{"/c%61%72ts/%61%6E%6e", "ann", "ann"},
+		{"/carts/a%2D%2e%5F%7e1", "a-._~1", "a-._~1"},
+		{"/carts/x/%2e%2E/ann", "ann", "ann"},
+		{"/x/../carts/ann", "ann", "ann"},
+		{"/carts/./ann", "ann", "ann"},
+		// Empty segments do not count, and neither does what follows the pattern.
+		{"//carts///ann", "ann", "ann"},
+		{"/carts/ann/", "ann", "ann"},
+		{"/carts/ann//", "ann", "ann"},
+		{"/carts/ann?x=/carts/bob", "ann", "ann"},
+		{"/carts/", "", ""},
+		// Other escapes are a part of their segment.
+		{"/carts/a%40b", "a@b", "a@b"},
+		{"/carts/a@b", "a@b", "a@b"},
+		{"/carts%2Fann", "", ""},
+		{"/carts/ann%2fbob", "ann/bob", "ann/bob"},
+		{"/carts/x%2F..%2Fann", "x/../ann", "x/../ann"},
+		{"/carts/%2561nn", "%61nn", "%61nn"},
+		// What is another key, or none.
+		{"/carts/Ann", "Ann", "Ann"},
+		{"/Carts/ann", "", "ann"},
+		{"/carts;a=b/ann", "", "ann"},
+		{"/carts/ann;a=b", "ann;a=b", "ann;a=b"},
+		{"/carts/x/..;/ann", "x", "x"},
+		{"/carts/ann+bob", "ann+bob", "ann+bob"},
+	} {
+		for r, want := range map[string]string{rule: c.want, escaped: c.want, second: c.second} {
+			key, err := Parse(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := key(httptest.NewRequestWithContext(t.Context(), "GET", c.target, nil)); err != nil || got != want {
+				t.Errorf("%s of %s is %q, want %q: %v", r, c.target, got, want, err)
+			}
 		}
 	}
 }

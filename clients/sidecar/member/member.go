@@ -84,7 +84,18 @@ type Member struct {
 	holders map[int]string
 	// conns are the connections to other members.
 	conns map[*peerConn]struct{}
+
+	// tells are messages, by the member that they are for, and releases calls of a hook. A member with thousands of shards
+	// that leaves has as many of them at once.
+	tells, releases lanes
 }
+
+const (
+	tellsAtOnce    = 16
+	releasesAtOnce = 100
+	// tellWithin is how long a message may wait for those before it.
+	tellWithin = 10 * time.Second
+)
 
 // view is the list of members by one plan.
 type view struct {
@@ -97,7 +108,9 @@ type view struct {
 func New(o Options) (*Member, error) {
 	m := &Member{
 		options: o, began: time.Now(), shards: map[int]*local{}, failed: make(chan struct{}), holders: map[int]string{},
-		conns: map[*peerConn]struct{}{},
+		conns:    map[*peerConn]struct{}{},
+		tells:    lanes{most: tellsAtOnce, of: map[string]*lane{}},
+		releases: lanes{most: releasesAtOnce, of: map[string]*lane{}},
 	}
 	m.view.Store(&view{})
 	var err error
@@ -311,13 +324,17 @@ func (m *Member) Call(ctx context.Context, address string, r placement.Request) 
 
 // Tell implements placement.Runtime.
 func (m *Member) Tell(address string, r placement.Request) {
-	go func() {
+	told := time.Now()
+	m.tells.run(address, func() {
+		if time.Since(told) > tellWithin {
+			return // the member does not answer
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if _, err := m.Call(ctx, address, r); err != nil {
 			m.options.Log.Debug("a member did not hear a message", "error", err)
 		}
-	}()
+	})
 }
 
 // listen asks the other members of a strict cluster whether they live. When this member is cut off, it ends the

@@ -20,8 +20,9 @@ type local struct {
 	open           map[*Visit]struct{}
 	// ready is closed after the application has acquired the shard; nil if there are no hooks.
 	ready chan struct{}
-	// problem of the application with the shard, once ready is closed.
-	problem error
+	// problem of the application with the shard, once ready is closed, and acquired true.
+	problem  error
+	acquired bool
 	// stopping: no further visit begins. finishing: none is open.
 	stopping, finishing bool
 }
@@ -140,6 +141,8 @@ func (m *Member) acquire(shard int, l *local) {
 			delete(m.shards, shard)
 		}
 		close(l.ready)
+		l.acquired = true
+		m.finish(shard, l)
 	})
 }
 
@@ -205,29 +208,26 @@ func (m *Member) cut(why error) {
 
 // finish ends a shard that is to leave, after its last visit. It runs in the serial order.
 func (m *Member) finish(shard int, l *local) {
-	if !l.stopping || l.finishing || len(l.open) > 0 {
+	if !l.stopping || l.finishing || len(l.open) > 0 || l.ready != nil && !l.acquired {
 		return
 	}
 	l.finishing = true
-	if l.ready == nil {
+	gone := func() {
 		delete(m.shards, shard)
 		m.group.Stopped(m.ID(shard))
+	}
+	if l.ready == nil || l.problem != nil {
+		gone()
 		return
 	}
-	go func() {
-		<-l.ready
-		if l.problem == nil {
-			ctx, cancel := context.WithTimeout(context.Background(), m.options.RequestTimeout)
-			defer cancel()
-			if err := m.options.Hooks.Release(ctx, shard, l.version, l.epoch); err != nil {
-				m.options.Log.Warn("the application did not release a shard; it moves all the same", "shard", shard, "error", err)
-			}
+	m.releases.run("", func() {
+		ctx, cancel := context.WithTimeout(context.Background(), m.options.RequestTimeout)
+		defer cancel()
+		if err := m.options.Hooks.Release(ctx, shard, l.version, l.epoch); err != nil {
+			m.options.Log.Warn("the application did not release a shard; it moves all the same", "shard", shard, "error", err)
 		}
-		m.Serial(func() {
-			delete(m.shards, shard)
-			m.group.Stopped(m.ID(shard))
-		})
-	}()
+		m.Serial(gone)
+	})
 }
 
 // Shards returns the shards that this member holds, sorted.

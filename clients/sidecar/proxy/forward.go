@@ -23,7 +23,8 @@ func (p *Proxy) forward(r *http.Request, s *request, address string, version int
 	*http.Response, *placement.Reply, error,
 ) {
 	// The answer ends the wait for the member, not the context: what follows may take as long as it must.
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancelFor := context.WithCancelCause(r.Context())
+	cancel := func() { cancelFor(nil) }
 	tracked := &tracker{}
 	out := r.Clone(httptrace.WithClientTrace(ctx, tracked.trace()))
 	out.URL.Scheme, out.URL.Host = "https", address
@@ -41,11 +42,14 @@ func (p *Proxy) forward(r *http.Request, s *request, address string, version int
 	}
 	impatient := time.AfterFunc(time.Until(deadline), func() {
 		if !tracked.written() {
-			cancel()
+			cancelFor(errors.New("connecting to it takes too long"))
 		}
 	})
 	resp, err := p.toMember.of(r).RoundTrip(once(out))
 	impatient.Stop()
+	if why := context.Cause(ctx); why != nil && errors.Is(err, context.Canceled) {
+		err = why
+	}
 	if err != nil {
 		cancel()
 		if tracked.detach() {

@@ -17,11 +17,13 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -69,6 +71,8 @@ type Options struct {
 	Concurrency int
 	// MostOpen is how many requests may be open here, those that wait included. More get 503.
 	MostOpen int
+	// MostRead is how much of all bodies is in memory because their keys are there. More wait, and then get 503.
+	MostRead int
 	// Patience is how long a request waits for a shard that moves.
 	Patience time.Duration
 	Metrics  *Metrics
@@ -80,7 +84,9 @@ type Proxy struct {
 	o     Options
 	open  chan struct{}
 	slots chan struct{}
-	proxy *httputil.ReverseProxy
+	// memory is for bodies that have a key.
+	memory *memory
+	proxy  *httputil.ReverseProxy
 
 	toApplication, toMember pair
 }
@@ -97,7 +103,7 @@ func (p pair) of(r *http.Request) http.RoundTripper {
 
 // New returns a proxy.
 func New(o Options) *Proxy {
-	p := &Proxy{o: o, open: make(chan struct{}, o.MostOpen)}
+	p := &Proxy{o: o, open: make(chan struct{}, o.MostOpen), memory: newMemory(o.MostRead)}
 	if o.Concurrency > 0 {
 		p.slots = make(chan struct{}, o.Concurrency)
 	}
@@ -167,8 +173,17 @@ func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.leave()
-	found, err := p.o.Key(r) // it may read a part of the body
-	if err != nil {
+	found, done, err := p.find(w, r)
+	defer done()
+	switch {
+	case errors.Is(err, errMemory):
+		p.problem(w, r, &unavailableError{errMemory})
+		return
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p.o.Metrics.refused("key")
+		http.Error(w, err.Error(), http.StatusRequestTimeout)
+		return
+	case err != nil:
 		p.o.Metrics.refused("key")
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -299,10 +314,11 @@ func (p *Proxy) route(r *http.Request, s *request) (*http.Response, error) {
 	const longest = 50 * time.Millisecond
 	m := p.o.Member
 	deadline := s.begun.Add(p.o.Patience)
-	ctx, cancel := context.WithDeadline(r.Context(), deadline)
+	ctx, cancel := context.WithDeadlineCause(r.Context(), deadline, p.impatient())
 	defer cancel()
 	address, version := m.Locate(s.shard)
 	var last error
+	var unreached reach
 	for pause := time.Millisecond; ctx.Err() == nil; pause = min(2*pause, longest) {
 		var reply placement.Reply
 		if err := m.Refuses(); err != nil {
@@ -320,6 +336,7 @@ func (p *Proxy) route(r *http.Request, s *request) (*http.Response, error) {
 			}
 			last = err
 		default:
+			asked := time.Now()
 			resp, elsewhere, err := p.forward(r, s, address, version, deadline)
 			if err == nil && elsewhere == nil {
 				m.Remember(s.shard, address)
@@ -329,7 +346,7 @@ func (p *Proxy) route(r *http.Request, s *request) (*http.Response, error) {
 			if errors.As(err, &sent) {
 				return nil, err
 			}
-			if last = err; elsewhere != nil {
+			if last = unreached.since(address, asked, err); elsewhere != nil {
 				reply = *elsewhere
 			}
 		}
@@ -356,6 +373,30 @@ func (p *Proxy) route(r *http.Request, s *request) (*http.Response, error) {
 	return nil, &unavailableError{last}
 }
 
+// impatient says why a request does not wait for its shard any longer.
+func (p *Proxy) impatient() error {
+	return fmt.Errorf("no member was ready for its shard within %s", p.o.Patience)
+}
+
+// reach is a member that a request could not be sent to, and since when.
+type reach struct {
+	address string
+	begun   time.Time
+}
+
+// since returns an error that says for how long a member could not be reached. Nil: it answered.
+func (u *reach) since(address string, asked time.Time, err error) error {
+	if err == nil {
+		*u = reach{}
+		return nil
+	}
+	if u.address != address {
+		*u = reach{address, asked}
+	}
+	return fmt.Errorf("member %s, which should have its shard, could not be reached for %s: %w", address,
+		time.Since(u.begun).Round(time.Millisecond), err)
+}
+
 // admit begins a visit that ends with the request, and waits for it as long as ctx.
 func (p *Proxy) admit(ctx, whole context.Context, s *request, version int64) (*member.Visit, placement.Reply, error) {
 	// The visit must outlast the wait for it.
@@ -376,7 +417,7 @@ func (p *Proxy) admit(ctx, whole context.Context, s *request, version int64) (*m
 
 // handleForwarded handles a request that another member has sent here, or says that this is not the place.
 func (p *Proxy) handleForwarded(r *http.Request, s *request) (*http.Response, error) {
-	ctx, cancel := context.WithDeadline(r.Context(), s.begun.Add(p.o.Patience))
+	ctx, cancel := context.WithDeadlineCause(r.Context(), s.begun.Add(p.o.Patience), p.impatient())
 	defer cancel()
 	visit, reply, err := p.admit(ctx, r.Context(), s, s.version)
 	if visit != nil {
@@ -459,7 +500,8 @@ func (p *Proxy) problem(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &unavailable):
 		p.o.Metrics.refused("unavailable")
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the request was not handled: "+unavailable.Error(), http.StatusServiceUnavailable)
+		http.Error(w, "the request was not handled; send it again after the time in Retry-After: "+unavailable.Error(),
+			http.StatusServiceUnavailable)
 	case errors.As(err, &tooLarge):
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 	default:
