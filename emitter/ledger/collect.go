@@ -26,7 +26,7 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 			forgotten = append(forgotten, sub.name) // the leader that was asked may have died
 		}
 		switch {
-		case sub.object == nil || !Finished(sub.object):
+		case !sub.idle():
 			sub.finished = time.Time{}
 		case sub.finished.IsZero():
 			sub.finished = now
@@ -64,9 +64,13 @@ func (l *Ledger) collect(ctx context.Context, sub *subject) error {
 
 // collectHeld deletes a finished CDEventSubject while sub.writing is held.
 func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
-	l.mu.RLock()
+	l.mu.Lock()
 	o := sub.object
-	l.mu.RUnlock()
+	if o == nil {
+		sub.unanswered = nil // it was not done, or nobody will know
+		l.evictLocked(sub)
+	}
+	l.mu.Unlock()
 	if o == nil || !Finished(o) {
 		return nil
 	}
