@@ -31,6 +31,10 @@ type subject struct {
 	// missing is set if the object was deleted although it is still needed. The next write
 	// recreates it.
 	missing bool
+	// shown is the UID of the last object that the informer has shown, and unseenSince is since when it is known that it
+	// will never show the present one.
+	shown       types.UID
+	unseenSince time.Time
 	// deleted is the UID of an object that this process has deleted, until the informer
 	// has seen it go. Updates of this object are stale.
 	deleted types.UID

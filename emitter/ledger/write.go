@@ -64,7 +64,7 @@ func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEv
 			// Deleted by hand, or collected while this process was cut off. The informer
 			// will tell which, and what its last state was.
 			l.metrics.Refused()
-			return fmt.Errorf("writing CDEventSubject %s, which was deleted: waiting for its last state: %w", sub.name, err)
+			return fmt.Errorf("writing CDEventSubject %s, which was deleted: %s: %w", sub.name, l.await(sub), err)
 		case err == nil:
 			l.settle(sub, e, written)
 			return nil
@@ -251,7 +251,7 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 	switch {
 	case apierrors.IsNotFound(err) && needed:
 		// As above. Without its last state, it would be taken for one that never was.
-		return fmt.Errorf("reading CDEventSubject %s, which was deleted: waiting for its last state: %w", sub.name, err)
+		return fmt.Errorf("reading CDEventSubject %s, which was deleted: %s: %w", sub.name, l.await(sub), err)
 	case apierrors.IsNotFound(err):
 		object = nil
 	case err != nil:
