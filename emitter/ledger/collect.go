@@ -12,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // Collect deletes the CDEventSubjects of objects that are gone, once this process has seen no
@@ -95,4 +97,25 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 	}
 	l.evictLocked(sub)
 	return nil
+}
+
+// young is how old an object may be that is certainly not forgotten: much younger than keepRemoved, because the clocks
+// of API servers differ.
+const young = keepRemoved / 2
+
+// MayHaveForgotten says whether an object that is gone, and has no CDEventSubject, may have had one. This process may
+// have been suspended, and its clock with it, so the API server is asked for the time: it is the creationTimestamp of a
+// CDEventSubject that is not stored.
+func (l *Ledger) MayHaveForgotten(
+	ctx context.Context, of v1alpha1.CDEventSubjectSpec, created time.Time,
+) (bool, error) {
+	now, err := l.client.Create(ctx, &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(of)}, Spec: of},
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return false, nil // the informer lags, and a write would conflict
+	case err != nil:
+		return false, fmt.Errorf("asking for the time: %w", err)
+	}
+	return now.CreationTimestamp.Sub(created) > young, nil
 }
