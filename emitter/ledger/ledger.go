@@ -165,7 +165,7 @@ type Option func(*Ledger)
 // who calls WriteAcks for each name. Run writes no acknowledgements then.
 func WithAcks(q Acks) Option { return func(l *Ledger) { l.acks = q } }
 
-// WithMaxHeld sets how many CDEventSubjects may have acknowledgements that are not written.
+// WithMaxHeld sets at how many CDEventSubjects with acknowledgements that are not written Admit waits.
 func WithMaxHeld(n int) Option { return func(l *Ledger) { l.maxHeld = n } }
 
 // WithLeader sets what says whether this process leads for an object. By default, it leads for all.
