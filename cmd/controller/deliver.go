@@ -67,7 +67,7 @@ func (e *emitting) journal(ctx context.Context) {
 		Filters:         e.filters,
 	}
 	e.baselines = ledger.Baselines{Client: e.clientset.CDEventBaselines(system.Namespace())}
-	options := append(e.traced(), ledger.WithLeader(e))
+	options := append(e.traced(), ledger.WithLeader(e), ledger.WithInformer(e.subjects))
 	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, options...)
 }
 

@@ -19,8 +19,9 @@ const (
 	ackAfter = time.Second
 	// ackRetry is how long it is held once more while transitions are being written, and maxAckAge how long in all.
 	ackRetry, maxAckAge = 100 * time.Millisecond, 5 * time.Second
-	// maxHeld is how many CDEventSubjects may have acknowledgements that are not written. As many are written when the
-	// process ends, before its leases do, and the events of as many are sent again after a crash.
+	// maxHeld is how many CDEventSubjects may have acknowledgements that are not written, before no event about another
+	// one is admitted. Attempts that are under way then may add theirs. As many are written when the process ends, before
+	// its leases do, and the events of as many are sent again after a crash.
 	maxHeld = 500
 	// abandonEvery is the time between two writes of what is pending for a source that was deleted.
 	abandonEvery = 5 * time.Millisecond
@@ -50,7 +51,8 @@ func newAckQueue() ackQueue {
 }
 
 // Admit waits until there is room to hold the acknowledgement of an event of a CDEventSubject. It returns false
-// if ctx ends before.
+// if ctx ends before. It reserves nothing: a sink that does not answer would keep room from all others. So the attempts
+// under way may add one CDEventSubject each to those that are held, and delivery bounds them for each source.
 func (l *Ledger) Admit(ctx context.Context, name string) bool {
 	for {
 		room, released := l.room(name)

@@ -12,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // Collect deletes the CDEventSubjects of objects that are gone, once this process has seen no
@@ -26,7 +28,7 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 			forgotten = append(forgotten, sub.name) // the leader that was asked may have died
 		}
 		switch {
-		case sub.object == nil || !Finished(sub.object):
+		case !sub.idle():
 			sub.finished = time.Time{}
 		case sub.finished.IsZero():
 			sub.finished = now
@@ -64,9 +66,13 @@ func (l *Ledger) collect(ctx context.Context, sub *subject) error {
 
 // collectHeld deletes a finished CDEventSubject while sub.writing is held.
 func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
-	l.mu.RLock()
+	l.mu.Lock()
 	o := sub.object
-	l.mu.RUnlock()
+	if o == nil {
+		sub.unanswered = nil // it was not done, or nobody will know
+		l.evictLocked(sub)
+	}
+	l.mu.Unlock()
 	if o == nil || !Finished(o) {
 		return nil
 	}
@@ -91,4 +97,25 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 	}
 	l.evictLocked(sub)
 	return nil
+}
+
+// young is how old an object may be that is certainly not forgotten: much younger than keepRemoved, because the clocks
+// of API servers differ.
+const young = keepRemoved / 2
+
+// MayHaveForgotten says whether an object that is gone, and has no CDEventSubject, may have had one. This process may
+// have been suspended, and its clock with it, so the API server is asked for the time: it is the creationTimestamp of a
+// CDEventSubject that is not stored.
+func (l *Ledger) MayHaveForgotten(
+	ctx context.Context, of v1alpha1.CDEventSubjectSpec, created time.Time,
+) (bool, error) {
+	now, err := l.client.Create(ctx, &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(of)}, Spec: of},
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return false, nil // the informer lags, and a write would conflict
+	case err != nil:
+		return false, fmt.Errorf("asking for the time: %w", err)
+	}
+	return now.CreationTimestamp.Sub(created) > young, nil
 }

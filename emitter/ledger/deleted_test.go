@@ -43,3 +43,24 @@ func TestEntryDeletedByHandDuringAConflict(t *testing.T) {
 		t.Errorf("pending %q, want 1 2 3", got)
 	}
 }
+
+// An entry is deleted by hand while the watch is interrupted: no state of it is known to be the last, so it is not
+// restored. Another process may have deleted it because its object is gone.
+func TestEntryDeletedWhileTheWatchIsInterruptedIsNotRestored(t *testing.T) {
+	t.Parallel()
+	s, seen := store.New(), 0
+	l, q := queued(s, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Created, ""))
+	follow(s, l, &seen)
+	o := s.Peek(ledger.Name(cart))
+	s.Remove(o.Name)
+	l.Forget(o, false) // the informer has listed again
+	must(t, q.write(l))
+	if s.Has(o.Name) || len(l.Pending(key, "a")) > 0 {
+		t.Error("it is restored")
+	}
+	must(t, add(l, lifecycle.Deployed, ""))
+	if o := s.Peek(o.Name); o == nil || o.Status.Sequence != 1 {
+		t.Errorf("the entry is %+v, want a new one", o)
+	}
+}

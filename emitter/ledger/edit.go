@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -318,6 +319,18 @@ func (e *edit) conditions(c Change) {
 		is.LastTransitionTime = metav1.NewTime(c.At)
 		meta.SetStatusCondition(&st.Conditions, is)
 	}
+}
+
+// in says whether a later state has come from this one. Another leader's transitions have other times.
+func (e *edit) in(s *v1alpha1.CDEventSubject) bool {
+	st := &e.next.Status
+	if st.Sequence == e.before {
+		return s.Status.Sequence == st.Sequence && maps.Equal(s.Status.Dropped, st.Dropped)
+	}
+	past, err := s.Status.PastTransitions()
+	return err == nil && slices.ContainsFunc(past, func(t v1alpha1.PastTransition) bool {
+		return t.Sequence == st.Sequence && t.Time.Time.Equal(st.LastEventTime.Truncate(time.Microsecond))
+	})
 }
 
 // done says that the object is gone and no event is pending.

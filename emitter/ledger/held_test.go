@@ -135,6 +135,25 @@ func TestSendingWaitsForRoom(t *testing.T) {
 	})
 }
 
+// Attempts that were admitted while there was room may all be acknowledged. No other is admitted until there is room again.
+func TestAttemptsUnderWayExceedTheRoom(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, store.New(), ledger.WithMaxHeld(2))
+	f.journal(9, "")
+	for i := range 8 {
+		if !f.l.HasRoom(ledger.Name(service(i))) {
+			t.Fatalf("attempt %d is not admitted, although nothing is held", i)
+		}
+	}
+	f.acknowledge(8)
+	if n := f.l.Held(); n != 8 || f.l.HasRoom(ledger.Name(service(8))) {
+		t.Errorf("%d held, want the 8 that were under way and no further one", n)
+	}
+	if f.write(); !f.l.HasRoom(ledger.Name(service(8))) {
+		t.Error("none is admitted after all are written")
+	}
+}
+
 // When half of the room is taken, the next acknowledgements are written at once.
 func TestAcknowledgementsDoNotWaitIfRoomIsScarce(t *testing.T) {
 	t.Parallel()

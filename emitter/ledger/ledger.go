@@ -52,6 +52,13 @@ type Leader interface {
 	IsLeaderFor(object types.NamespacedName) bool
 }
 
+// Informer is the informer for CDEventSubjects. cache.SharedIndexInformer implements it.
+type Informer interface {
+	// LastSyncResourceVersion is the version up to which it knows all CDEventSubjects. What it knows of them may still
+	// be on its way to Observe and Forget.
+	LastSyncResourceVersion() string
+}
+
 // Delivery sends what the ledger has journaled.
 type Delivery interface {
 	// Enqueue is called when an event about an object becomes pending for a source.
@@ -114,7 +121,9 @@ type Ledger struct {
 	queue   ackQueue
 	maxHeld int
 	// leader is nil if this process leads for all objects.
-	leader   Leader
+	leader Leader
+	// informer is nil if nobody knows what it has shown.
+	informer Informer
 	delivery Delivery
 }
 
@@ -156,11 +165,14 @@ type Option func(*Ledger)
 // who calls WriteAcks for each name. Run writes no acknowledgements then.
 func WithAcks(q Acks) Option { return func(l *Ledger) { l.acks = q } }
 
-// WithMaxHeld sets how many CDEventSubjects may have acknowledgements that are not written.
+// WithMaxHeld sets at how many CDEventSubjects with acknowledgements that are not written Admit waits.
 func WithMaxHeld(n int) Option { return func(l *Ledger) { l.maxHeld = n } }
 
 // WithLeader sets what says whether this process leads for an object. By default, it leads for all.
 func WithLeader(leader Leader) Option { return func(l *Ledger) { l.leader = leader } }
+
+// WithInformer sets what calls Observe and Forget.
+func WithInformer(i Informer) Option { return func(l *Ledger) { l.informer = i } }
 
 func (l *Ledger) leads(object types.NamespacedName) bool {
 	return l.leader == nil || l.leader.IsLeaderFor(object)

@@ -31,10 +31,16 @@ type subject struct {
 	// missing is set if the object was deleted although it is still needed. The next write
 	// recreates it.
 	missing bool
+	// shown is the UID of the last object that the informer has shown, and unseenSince is since when it is known that it
+	// will never show the present one.
+	shown       types.UID
+	unseenSince time.Time
 	// deleted is the UID of an object that this process has deleted, until the informer
 	// has seen it go. Updates of this object are stale.
 	deleted types.UID
-	// finished is since when no event has been pending, if the watched object is gone.
+	// unanswered is a write that gave events up and may have been done, although it failed.
+	unanswered *edit
+	// finished is since when it has been idle.
 	finished time.Time
 	// acked is what each source has acknowledged, as far as it is not written yet.
 	acked map[types.UID]int64
@@ -93,6 +99,15 @@ func (sub *subject) discardStaleAcksLocked(before *v1alpha1.CDEventSubject) {
 	maps.DeleteFunc(sub.dropped, func(d drop, _ bool) bool { return d.sequence > sub.acked[d.source] })
 }
 
+// idle says that the object is gone and no event about it is pending, or that there is nothing but a write that has
+// failed.
+func (sub *subject) idle() bool {
+	if sub.object == nil {
+		return sub.unanswered != nil
+	}
+	return Finished(sub.object)
+}
+
 // subject returns the subject of that name. It adds one if there is none.
 func (l *Ledger) subject(name string, key Key) *subject {
 	l.mu.Lock()
@@ -131,8 +146,8 @@ func (l *Ledger) keepLocked(sub *subject) {
 
 // evictLocked removes a subject that holds nothing.
 func (l *Ledger) evictLocked(sub *subject) {
-	if sub.writers > 0 || sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.dropped) > 0 ||
-		l.subjects[sub.name] != sub {
+	if sub.writers > 0 || sub.object != nil || sub.unanswered != nil || sub.deleted != "" ||
+		len(sub.acked)+len(sub.dropped) > 0 || l.subjects[sub.name] != sub {
 		return // it holds something, or was removed, and another one has its name
 	}
 	delete(l.subjects, sub.name)

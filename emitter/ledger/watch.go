@@ -3,6 +3,10 @@
 package ledger
 
 import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
@@ -24,6 +28,7 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	sub := l.subject(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	sub.shown = s.UID
 	if sub.object != nil && sub.object.ResourceVersion == s.ResourceVersion {
 		sub.object = s // share the informer's copy
 		return false
@@ -68,4 +73,36 @@ func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 	}
 	l.evictLocked(sub)
 	return false
+}
+
+// shownWithin is how long what the informer knows takes at most to reach Observe and Forget.
+const shownWithin = 10 * time.Second
+
+// await says what becomes of a CDEventSubject that is needed, and that the API server does not have. The informer will
+// show its last state, unless it was created and deleted while the watch was interrupted. Its object is then one that
+// is seen for the first time, as after any deletion that no watch shows.
+func (l *Ledger) await(sub *subject) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.unseenLocked(sub):
+		sub.unseenSince = time.Time{}
+	case sub.unseenSince.IsZero():
+		sub.unseenSince = time.Now()
+	case time.Since(sub.unseenSince) >= shownWithin:
+		sub.object, sub.unseenSince = nil, time.Time{}
+		l.clearAcksLocked(sub)
+		l.evictLocked(sub)
+		return "the watch was interrupted, so nobody knows its last state, and its object counts as a new one"
+	}
+	return "waiting for its last state"
+}
+
+// unseenLocked reports whether the informer knows all that is as new as the CDEventSubject, and has not shown it.
+func (l *Ledger) unseenLocked(sub *subject) bool {
+	if l.informer == nil || sub.object == nil || sub.object.UID == sub.shown {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(l.informer.LastSyncResourceVersion(), sub.object.ResourceVersion)
+	return err == nil && c >= 0
 }

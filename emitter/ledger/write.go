@@ -64,7 +64,7 @@ func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEv
 			// Deleted by hand, or collected while this process was cut off. The informer
 			// will tell which, and what its last state was.
 			l.metrics.Refused()
-			return fmt.Errorf("writing CDEventSubject %s, which was deleted: waiting for its last state: %w", sub.name, err)
+			return fmt.Errorf("writing CDEventSubject %s, which was deleted: %s: %w", sub.name, l.await(sub), err)
 		case err == nil:
 			l.settle(sub, e, written)
 			return nil
@@ -77,6 +77,7 @@ func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEv
 			if ctx.Err() == nil { // otherwise, this process is stopping
 				l.metrics.Refused()
 			}
+			l.keepUnanswered(sub, e)
 			return fmt.Errorf("writing CDEventSubject %s: %w", sub.name, err)
 		}
 	}
@@ -89,6 +90,7 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 	l.mu.RLock()
 	current, acked, dropped, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.dropped), sub.missing
 	l.mu.RUnlock()
+	l.answer(sub, current)
 	e := newEdit(current, spec, acked, dropped)
 	e.missing, e.changed = missing, e.changed || missing
 	if decide == nil {
@@ -146,13 +148,14 @@ func (l *Ledger) put(ctx context.Context, e *edit, journals bool) (*v1alpha1.CDE
 	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
 }
 
-// settle takes over what was written, and reports pending and dropped events.
+// settle takes over what was written, and reports pending and dropped events. What was written before without an answer
+// would have conflicted with it.
 func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject) {
 	if written != nil {
 		written = Lean(written)
 	}
 	l.mu.Lock()
-	sub.missing = false
+	sub.missing, sub.unanswered = false, nil
 	if written != nil && (sub.object == nil || newer(written.ResourceVersion, sub.object.ResourceVersion)) {
 		sub.object = written
 		l.keepLocked(sub)
@@ -160,22 +163,51 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 	l.evictLocked(sub)
 	l.mu.Unlock()
 	l.forgetAcks(sub, e.acked, e.dropped)
+	l.report(sub.key, e)
+	l.trace(e)
+	if written != nil {
+		for source := range e.pending {
+			l.delivery.Enqueue(sub.key, source)
+		}
+	}
+}
+
+// report counts what was given up with a write.
+func (l *Ledger) report(key Key, e *edit) {
 	for reason, n := range e.lost {
 		l.metrics.Dropped(reason, n)
 	}
 	for _, r := range e.refused {
 		l.metrics.Dropped(r.Refused.Reason, 1)
-		l.delivery.Refused(sub.key, r.Source, *r.Refused)
+		l.delivery.Refused(key, r.Source, *r.Refused)
 	}
-	l.trace(e)
-	if written != nil {
-		key := KeyOf(written.Spec)
-		for source := range e.pending {
-			l.delivery.Enqueue(key, source)
-		}
-		if len(e.omitted) > 0 {
-			l.delivery.LeftOut(key, e.omitted)
-		}
+	if len(e.omitted) > 0 {
+		l.delivery.LeftOut(key, e.omitted)
+	}
+}
+
+// keepUnanswered keeps a write that gives events up: it may have been done although it failed.
+func (l *Ledger) keepUnanswered(sub *subject, e *edit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(e.lost)+len(e.refused) > 0 {
+		sub.unanswered = e
+	}
+}
+
+// answer reports what was given up with such a write, as soon as a later state shows that it was done. Before, it may
+// still be under way.
+func (l *Ledger) answer(sub *subject, now *v1alpha1.CDEventSubject) {
+	l.mu.Lock()
+	e := sub.unanswered
+	if e == nil || now == nil || e.current != nil && !newer(now.ResourceVersion, e.current.ResourceVersion) {
+		l.mu.Unlock()
+		return
+	}
+	sub.unanswered = nil
+	l.mu.Unlock()
+	if e.in(now) {
+		l.report(sub.key, e)
 	}
 }
 
@@ -219,7 +251,7 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 	switch {
 	case apierrors.IsNotFound(err) && needed:
 		// As above. Without its last state, it would be taken for one that never was.
-		return fmt.Errorf("reading CDEventSubject %s, which was deleted: waiting for its last state: %w", sub.name, err)
+		return fmt.Errorf("reading CDEventSubject %s, which was deleted: %s: %w", sub.name, l.await(sub), err)
 	case apierrors.IsNotFound(err):
 		object = nil
 	case err != nil:

@@ -72,6 +72,10 @@ func (noEntries) Keys() []ledger.Key                             { return nil }
 func (noEntries) Journal(context.Context, v1alpha1.CDEventSubjectSpec, ledger.Decide) error {
 	return nil
 }
+
+func (noEntries) MayHaveForgotten(context.Context, v1alpha1.CDEventSubjectSpec, time.Time) (bool, error) {
+	return false, nil
+}
 func (noEntries) Replays(*v1alpha1.CDEventSubject, func() ledger.Labels) []types.UID { return nil }
 
 type noKeys struct{}

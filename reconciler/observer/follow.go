@@ -20,22 +20,15 @@ type unsaved struct {
 	ahead  string
 }
 
-// young is how old an object may be that the ledger has certainly not forgotten: it keeps those that are gone for
-// longer.
-const young = 5 * time.Minute
-
 // follow folds the steps that show the same object, in one write. It returns how many it used,
 // none if the first must wait for another part.
 func (f *fold) follow(first *Object, steps []step) (int, error) {
-	if f.version(first.UID) == "" && (f.doubtful || f.now.Sub(first.Created) > young) {
-		// The ledger does not know the object. The cache may show one that was announced,
-		// is long gone, and is forgotten. So may an update, if the process was suspended.
-		// What is younger is not forgotten yet.
-		live, err := f.o.Kind.Live(f.ctx, f.key)
+	if f.version(first.UID) == "" {
+		forgotten, err := f.forgotten(first)
 		if err != nil {
-			return 0, fmt.Errorf("asking the API server for %s, which the ledger does not know: %w", f.key, err)
+			return 0, err
 		}
-		if live != first.UID {
+		if forgotten {
 			f.lagging = true
 			return f.span(first.UID, steps), nil
 		}
@@ -66,6 +59,23 @@ func (f *fold) follow(first *Object, steps []step) (int, error) {
 	}
 	f.memories[string(first.UID)] = unsaved{memory: p.memory, ahead: f.version(first.UID)}
 	return p.used, nil
+}
+
+// forgotten says whether an object that the ledger does not know may be one that was announced, is long gone, and is
+// forgotten. The cache may lag, or this process was suspended, and its clock with it. So only the API server can say.
+func (f *fold) forgotten(o *Object) (bool, error) {
+	live, err := f.o.Kind.Live(f.ctx, f.key)
+	if err != nil {
+		return false, fmt.Errorf("asking the API server for %s, which the ledger does not know: %w", f.key, err)
+	}
+	if live == o.UID || f.doubtful {
+		return live != o.UID, nil
+	}
+	forgotten, err := f.o.Ledger.MayHaveForgotten(f.ctx, f.o.spec(f.key, o.UID), o.Created)
+	if err != nil {
+		return false, fmt.Errorf("asking the API server how old %s is, which is gone: %w", f.key, err)
+	}
+	return forgotten, nil
 }
 
 // saved says whether the ledger has all of a memory, apart from the versions of what was seen

@@ -28,6 +28,8 @@ type Journal interface {
 	Subjects(key ledger.Key) []*v1alpha1.CDEventSubject
 	Keys() []ledger.Key
 	Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide ledger.Decide) error
+	// MayHaveForgotten says whether the ledger may have had an entry of an object that is gone.
+	MayHaveForgotten(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, created time.Time) (bool, error)
 	Replays(current *v1alpha1.CDEventSubject, labels func() ledger.Labels) []types.UID
 }
 

@@ -81,34 +81,39 @@ func TestPausedLeaderAnnouncesNoShortOutage(t *testing.T) {
 }
 
 // A replica is suspended after it has seen a new Service. Another one announces all of its life, which the ledger
-// forgets.
+// forgets. If its machine is suspended, too, its clock stands still.
 func TestSuspendedReplicaDoesNotRepeatALife(t *testing.T) {
-	w, leads, standsBy := pair(t)
-	c := w.cluster
-	c.create("cart")
-	c.to("cart", 100, 1)
-	for log := range logs {
-		for leads.next(log) {
+	for name, stands := range map[string]bool{"the replica": false, "its machine": true} {
+		w, leads, standsBy := pair(t)
+		c := w.cluster
+		c.create("cart")
+		c.to("cart", 100, 1)
+		for log := range logs {
+			for leads.next(log) {
+			}
 		}
-	}
-	standsBy.lead() // and the first one is suspended
-	w.rest(standsBy)
-	c.remove(c.of("cart"))
-	w.rest(standsBy)
-	for range 4 {
-		c.now = c.now.Add(11 * time.Minute)
-		if err := standsBy.ledger.Collect(standsBy.ctx, c.now, 10*time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		standsBy.lead() // and the first one is suspended
 		w.rest(standsBy)
-	}
-	told := w.told()
-	for range 20 {
-		leads.reconcile()
-		leads.deliver()
-	}
-	w.rest(leads)
-	if got := w.told(); !slices.Equal(got, told) {
-		t.Errorf("announced %q, and then %q", told, got[len(told):])
+		c.remove(c.of("cart"))
+		w.rest(standsBy)
+		for range 4 {
+			c.now = c.now.Add(11 * time.Minute)
+			if stands {
+				leads.skew -= 11 * time.Minute
+			}
+			if err := standsBy.ledger.Collect(standsBy.ctx, c.now, 10*time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			w.rest(standsBy)
+		}
+		told := w.told()
+		for range 20 {
+			leads.reconcile()
+			leads.deliver()
+		}
+		w.rest(leads)
+		if got := w.told(); !slices.Equal(got, told) {
+			t.Errorf("%s: announced %q, and then %q", name, told, got[len(told):])
+		}
 	}
 }

@@ -5,6 +5,7 @@ package sim
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // rest lets a process do all its work.
@@ -37,23 +38,27 @@ func (w *world) told() []string {
 	return out
 }
 
+// Its clock may be wrong.
 func TestStandbyAnnouncesWhatCameAndWent(t *testing.T) {
-	w, leads, standsBy := pair(t)
-	w.kill(leads)
-	w.cluster.create("cart")
-	w.cluster.to("cart", 100, 1)
-	w.rest(standsBy)
-	w.cluster.remove(w.cluster.of("cart"))
-	w.rest(standsBy)
-	if got := w.told(); len(got) > 0 {
-		t.Fatalf("a standby announced %q", got)
+	for _, skew := range []time.Duration{0, time.Hour, -time.Hour} {
+		w, leads, standsBy := pair(t)
+		standsBy.skew = skew
+		w.kill(leads)
+		w.cluster.create("cart")
+		w.cluster.to("cart", 100, 1)
+		w.rest(standsBy)
+		w.cluster.remove(w.cluster.of("cart"))
+		w.rest(standsBy)
+		if got := w.told(); len(got) > 0 {
+			t.Fatalf("a standby announced %q", got)
+		}
+		standsBy.lead()
+		w.rest(standsBy)
+		if got, want := w.told(), []string{"created", "ready", "deployed", "published", "removed"}; !slices.Equal(got, want) {
+			t.Errorf("with a clock that is wrong by %s: announced %q, want %q", skew, got, want)
+		}
+		report(t, w, "after the change of leader")
 	}
-	standsBy.lead()
-	w.rest(standsBy)
-	if got, want := w.told(), []string{"created", "ready", "deployed", "published", "removed"}; !slices.Equal(got, want) {
-		t.Errorf("announced %q, want %q", got, want)
-	}
-	report(t, w, "after the change of leader")
 }
 
 // DomainMappings come and go. The standby has seen each change, and the leader has

@@ -207,7 +207,7 @@ func (s *Store) do(verb, name string, f func() (*v1alpha1.CDEventSubject, error)
 	}
 	s.mu.Lock()
 	out, err := f()
-	if err == nil && verb != "get" {
+	if err == nil && verb != "get" && verb != dryRun {
 		s.writes++
 		s.changes = append(s.changes, Change{Object: out, Deleted: verb == "delete"})
 		if s.Wrote != nil {
@@ -224,9 +224,16 @@ func (s *Store) do(verb, name string, f func() (*v1alpha1.CDEventSubject, error)
 	return out.DeepCopy(), nil
 }
 
+// dryRun is the verb of a create that stores nothing.
+const dryRun = "dry run"
+
 // Create implements ledger.Client.
-func (s *Store) Create(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.CreateOptions) (*v1alpha1.CDEventSubject, error) {
-	return s.do("create", o.Name, func() (*v1alpha1.CDEventSubject, error) {
+func (s *Store) Create(_ context.Context, o *v1alpha1.CDEventSubject, opts metav1.CreateOptions) (*v1alpha1.CDEventSubject, error) {
+	verb := "create"
+	if len(opts.DryRun) > 0 {
+		verb = dryRun
+	}
+	return s.do(verb, o.Name, func() (*v1alpha1.CDEventSubject, error) {
 		if _, ok := s.objects[o.Name]; ok {
 			return nil, apierrors.NewAlreadyExists(v1alpha1.SubjectResource.GroupResource(), o.Name)
 		}
@@ -234,9 +241,11 @@ func (s *Store) Create(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.C
 			return nil, err
 		}
 		c := stored(o)
+		if c.CreationTimestamp = s.created(); verb == dryRun {
+			return c, nil
+		}
 		c.ResourceVersion = s.next()
 		c.UID = types.UID("uid-" + c.ResourceVersion)
-		c.CreationTimestamp = s.created()
 		s.objects[o.Name] = c
 		return c, nil
 	})
