@@ -9,7 +9,6 @@ import (
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 	"knative.dev/pkg/apis"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -24,11 +23,7 @@ func TestEventInheritsNoFailuresOfAForgottenOne(t *testing.T) {
 	s.answer("sink", func() transport.Outcome { attempts.Add(1); return refuse(503, transport.Retry)() })
 	s.happens(t, "cart", lifecycle.Created)
 	s.eventually(t, "three attempts", func() bool { return attempts.Load() == 3 })
-	before := s.store.All()[0]
-	s.store.Annotate(before.Name, v1alpha1.ForgetAnnotation, "true")
-	s.ledger.Observe(s.store.Peek(before.Name))
-	s.eventually(t, "the entry is forgotten", func() bool { return !s.store.Has(before.Name) })
-	s.ledger.Forget(before, true)
+	s.forget(t)
 	s.happens(t, "cart", lifecycle.Deployed)
 	s.eventually(t, "a dead letter", func() bool { return len(s.received()) > 0 })
 	if n := attempts.Load() - 3; n != 4 {

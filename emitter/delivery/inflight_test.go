@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -25,11 +24,7 @@ func TestAnswerToAForgottenEventSettlesNoOther(t *testing.T) {
 		s.answer("sink", func() transport.Outcome { close(sent); <-answered; return answer })
 		s.happens(t, "cart", lifecycle.Created)
 		<-sent
-		before := s.store.All()[0]
-		s.store.Annotate(before.Name, v1alpha1.ForgetAnnotation, "true")
-		s.ledger.Observe(s.store.Peek(before.Name))
-		s.eventually(t, "the entry is forgotten", func() bool { return !s.store.Has(before.Name) })
-		s.ledger.Forget(before, true)
+		s.forget(t)
 		s.happens(t, "cart", lifecycle.Deployed)
 		s.answer("sink", func() transport.Outcome { return accepted })
 		close(answered)

@@ -186,3 +186,13 @@ func (s *stage) delivered(source types.UID) {
 	s.Delivery.mu.Unlock()
 	q.setDelivered(time.Now())
 }
+
+// forget has the one entry forgotten, as an annotation asks for it.
+func (s *stage) forget(t *testing.T) {
+	t.Helper()
+	before := s.store.All()[0]
+	s.store.Annotate(before.Name, v1alpha1.ForgetAnnotation, "true")
+	s.ledger.Observe(s.store.Peek(before.Name))
+	s.eventually(t, "the entry is forgotten", func() bool { return !s.store.Has(before.Name) })
+	s.ledger.Forget(before, true)
+}

@@ -81,3 +81,50 @@ func TestRegistryLeadsWithAllKinds(t *testing.T) {
 		t.Errorf("notified of %q, want %q", notified, want)
 	}
 }
+
+// slow calls a function when its keys are listed, as when a process begins to lead.
+type slow struct {
+	*of
+	listed func()
+}
+
+func (k slow) Keys() []types.NamespacedName { k.listed(); return nil }
+
+// The lead is lost while a kind is added. Its observer does not lead on.
+func TestLeadLostWhileAKindIsAdded(t *testing.T) {
+	r := NewRegistry()
+	both := map[string]reconciler.Bucket{"even": named("even"), "odd": named("odd")}
+	for _, b := range both {
+		if err := r.Promote(b, func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := true
+	done := make(chan struct{})
+	k := slow{&of{group: "example.com"}, func() {
+		if !first {
+			return
+		}
+		first = false
+		go func() { // the election
+			defer close(done)
+			for _, b := range both {
+				r.Demote(b)
+			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}}
+	ob := r.Observe(Options{Kind: k, Ledger: ledger.New(nil, nil, nil), Now: time.Now}, &enqueued{})
+	<-done
+	if key := (types.NamespacedName{Name: "x"}); ob.IsLeaderFor(key) && !r.IsLeaderFor(key) {
+		t.Error("the observer leads for an object that this process does not lead for")
+	}
+}
+
+type named string
+
+func (n named) Name() string                { return string(n) }
+func (named) Has(types.NamespacedName) bool { return true }

@@ -39,9 +39,11 @@ func (d *demo) withoutSidecar(ctx context.Context) ([]int, error) {
 	}
 	var pods []int
 	err = kit.Wait(ctx, time.Minute, "answers of "+cart, func(ctx context.Context) error {
-		if pods, err = spread(ctx, clients); err != nil {
+		seen, err := spread(ctx, clients)
+		if err != nil {
 			return kit.NotYet("%v", err) // the ingress may not know it yet
 		}
+		pods = seen
 		return nil
 	})
 	if err != nil {

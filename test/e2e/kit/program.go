@@ -47,6 +47,29 @@ func (k *Kit) image(ctx context.Context, dir, path string) (string, error) {
 	return strings.TrimSpace(out), nil
 }
 
+// localImage makes an image of a program of this machine, which a script of bash packs: $1 is the tar file to write, $2 a
+// folder to make, and then come the arguments.
+func (k *Kit) localImage(ctx context.Context, name, entrypoint, pack string, arguments ...string) (string, error) {
+	if !k.Own() {
+		return "", fmt.Errorf("an image of this machine's %s is for the cluster made by test/cluster", name)
+	}
+	dir, err := os.MkdirTemp("", name+"-")
+	if err != nil {
+		return "", fmt.Errorf("packing %s: %w", name, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover temporary folder does no harm
+	layer := filepath.Join(dir, "layer.tar")
+	script := append([]string{"-c", pack, "bash", layer, filepath.Join(dir, "folder")}, arguments...)
+	if _, err := run(ctx, dir, nil, "bash", script...); err != nil {
+		return "", fmt.Errorf("packing %s: %w", name, err)
+	}
+	out, err := run(ctx, k.root, nil, k.program, "image", "--layer", layer, "--name", name, "--entrypoint", entrypoint)
+	if err != nil {
+		return "", fmt.Errorf("building an image of %s: %w", name, err)
+	}
+	return strings.TrimSpace(out), nil
+}
+
 func (k *Kit) tool() string { return k.Path(".ci", "tool") }
 
 // Address returns the address of a part of the cluster made by test/cluster, such as "audit" or "ingress".

@@ -2,17 +2,10 @@
 
 package kit
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-)
+import "context"
 
-// python packs Debian's Python, with its library and what both are linked with, under the name "python" too. $1 is the
-// file to write, $2 an empty folder.
+// python packs Debian's Python, with its library and what both are linked with, under the name "python" too. See
+// localImage.
 const python = `set -euo pipefail
 version=$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 mkdir -p "$2/usr/local/bin"
@@ -24,21 +17,5 @@ tar -rhf "$1" --exclude=test --exclude=dist-packages --exclude=__pycache__ --exc
 
 // PythonImage makes an image of this machine's Python, for manifests whose image cannot be pulled here.
 func (k *Kit) PythonImage(ctx context.Context) (string, error) {
-	if !k.Own() {
-		return "", errors.New("an image of this machine's Python is for the cluster made by test/cluster")
-	}
-	dir, err := os.MkdirTemp("", "python-")
-	if err != nil {
-		return "", fmt.Errorf("packing Python: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover temporary folder does no harm
-	layer, links := filepath.Join(dir, "layer.tar"), filepath.Join(dir, "links")
-	if _, err := run(ctx, dir, nil, "bash", "-c", python, "bash", layer, links); err != nil {
-		return "", fmt.Errorf("packing Python: %w", err)
-	}
-	out, err := run(ctx, k.root, nil, k.program, "image", "--layer", layer, "--name", "python", "--entrypoint", "/usr/local/bin/python")
-	if err != nil {
-		return "", fmt.Errorf("building an image of Python: %w", err)
-	}
-	return strings.TrimSpace(out), nil
+	return k.localImage(ctx, "python", "/usr/local/bin/python", python)
 }
