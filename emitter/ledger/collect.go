@@ -69,7 +69,7 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 	l.mu.Lock()
 	o := sub.object
 	if o == nil {
-		sub.unanswered = nil // it was not done, or nobody will know
+		sub.unanswered = nil // it was not done, or this cannot be known
 		l.evictLocked(sub)
 	}
 	l.mu.Unlock()

@@ -122,7 +122,7 @@ type Ledger struct {
 	maxHeld int
 	// leader is nil if this process leads for all objects.
 	leader Leader
-	// informer is nil if nobody knows what it has shown.
+	// informer is nil if it is not known what the watch has shown.
 	informer Informer
 	delivery Delivery
 }

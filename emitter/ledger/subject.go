@@ -99,8 +99,8 @@ func (sub *subject) discardStaleAcksLocked(before *v1alpha1.CDEventSubject) {
 	maps.DeleteFunc(sub.dropped, func(d drop, _ bool) bool { return d.sequence > sub.acked[d.source] })
 }
 
-// idle says that the object is gone and no event about it is pending, or that there is nothing but a write that has
-// failed.
+// idle reports whether nothing is left to do: the object is gone and no event about it is pending, or all that is left
+// is a failed write.
 func (sub *subject) idle() bool {
 	if sub.object == nil {
 		return sub.unanswered != nil

@@ -93,7 +93,7 @@ func (l *Ledger) await(sub *subject) string {
 		sub.object, sub.unseenSince = nil, time.Time{}
 		l.clearAcksLocked(sub)
 		l.evictLocked(sub)
-		return "the watch was interrupted, so nobody knows its last state, and its object counts as a new one"
+		return "the watch was interrupted, so its last state is unknown, and its object counts as new"
 	}
 	return "waiting for its last state"
 }
