@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// newest accepts every connection. If there are too many, it closes the oldest one: whoever holds connections keeps
-// nobody out.
+// newest accepts every connection. If there are too many, it closes the oldest one, so that held connections do
+// not lock out new ones.
 type newest struct {
 	net.Listener
 	most int

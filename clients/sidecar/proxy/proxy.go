@@ -30,6 +30,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/knative-cdevents/knative-cdevents/clients/placement"
 	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/key"
 	"github.com/knative-cdevents/knative-cdevents/clients/sidecar/member"
@@ -84,8 +86,8 @@ type Proxy struct {
 	o     Options
 	open  chan struct{}
 	slots chan struct{}
-	// memory is for bodies that have a key.
-	memory *memory
+	// memory is for bodies that have a key, in bytes. It is given in the order in which it was asked for.
+	memory *semaphore.Weighted
 	proxy  *httputil.ReverseProxy
 
 	toApplication, toMember pair
@@ -103,7 +105,7 @@ func (p pair) of(r *http.Request) http.RoundTripper {
 
 // New returns a proxy.
 func New(o Options) *Proxy {
-	p := &Proxy{o: o, open: make(chan struct{}, o.MostOpen), memory: newMemory(o.MostRead)}
+	p := &Proxy{o: o, open: make(chan struct{}, o.MostOpen), memory: semaphore.NewWeighted(int64(o.MostRead))}
 	if o.Concurrency > 0 {
 		p.slots = make(chan struct{}, o.Concurrency)
 	}

@@ -16,45 +16,11 @@ import (
 const (
 	// freeRead is how much of each body may be read besides Options.MostRead: a client that sends less never waits.
 	freeRead = 4 << 10
-	// unit is in what parts memory is given.
-	unit = 16 << 10
 	// readWithin is how long a client may take to send what memory was given for.
 	readWithin = 10 * time.Second
 )
 
 var errMemory = errors.New("too many events in structured mode are read at once; send them in binary mode")
-
-// memory is what the bodies of requests may have. It is given in the order in which it was asked for.
-type memory struct{ turn, units chan struct{} }
-
-func newMemory(bytes int) *memory {
-	return &memory{make(chan struct{}, 1), make(chan struct{}, bytes/unit)}
-}
-
-// take waits for a number of units until the context ends.
-func (m *memory) take(ctx context.Context, n int) error {
-	select {
-	case m.turn <- struct{}{}:
-	case <-ctx.Done():
-		return errMemory
-	}
-	defer func() { <-m.turn }()
-	for taken := range n {
-		select {
-		case m.units <- struct{}{}:
-		case <-ctx.Done():
-			m.give(taken)
-			return errMemory
-		}
-	}
-	return nil
-}
-
-func (m *memory) give(n int) {
-	for range n {
-		<-m.units
-	}
-}
 
 // reading is a body while a key is looked for in it.
 type reading struct {
@@ -80,7 +46,7 @@ func (b *reading) Read(to []byte) (int, error) {
 // find returns the key of a request. If it was in the body, the body is in memory until it was sent on, or until the
 // caller calls done.
 func (p *Proxy) find(w http.ResponseWriter, r *http.Request) (found string, done func(), err error) {
-	body, taken := r.Body, 0
+	body, taken := r.Body, int64(0)
 	if body == nil || body == http.NoBody {
 		found, err = p.o.Key(r)
 		return found, func() {}, err
@@ -94,12 +60,11 @@ func (p *Proxy) find(w http.ResponseWriter, r *http.Request) (found string, done
 		if r.ContentLength >= 0 {
 			need = min(need, r.ContentLength)
 		}
-		n := units(int(need))
-		if err := p.memory.take(ctx, n); err != nil {
-			return err
+		if p.memory.Acquire(ctx, need) != nil {
+			return errMemory
 		}
-		taken = n
-		_ = control.SetReadDeadline(time.Now().Add(readWithin)) // nobody is to hold memory for what does not come
+		taken = need
+		_ = control.SetReadDeadline(time.Now().Add(readWithin)) // a client that stalls must not hold memory
 		return nil
 	}
 	r.Body = seen
@@ -111,16 +76,14 @@ func (p *Proxy) find(w http.ResponseWriter, r *http.Request) (found string, done
 		return found, func() {}, err
 	}
 	_ = control.SetReadDeadline(time.Time{})
-	if n := units(seen.read); n < taken {
-		p.memory.give(taken - n)
+	if n := int64(seen.read); n < taken {
+		p.memory.Release(taken - n)
 		taken = n
 	}
-	done = sync.OnceFunc(func() { p.memory.give(taken) })
+	done = sync.OnceFunc(func() { p.memory.Release(taken) })
 	r.Body = &passing{r.Body, body, done}
 	return found, done, err
 }
-
-func units(bytes int) int { return (bytes + unit - 1) / unit }
 
 // passing is a body that is in memory until it was read.
 type passing struct {
