@@ -60,7 +60,7 @@ func TestSidecarConformance(t *testing.T) {
 					t.Errorf("%s: %q, without a sidecar %s", name, results[name], without[name])
 				}
 			}
-			if t.Failed() {
+			if t.Failed() || count["FAIL"] > 0 {
 				t.Log(out)
 			}
 		})
