@@ -124,9 +124,14 @@ func (t *tracker) Read(b []byte) (int, error) {
 	return t.body.Read(b) //nolint:wrapcheck // a reader's contract
 }
 
-// Close implements io.Closer. A body of which nothing was read can still go to another member.
+// Close implements io.Closer. A body of which nothing was read can still go to another member, and this attempt must
+// not begin to read it: a transport may close before it first reads.
 func (t *tracker) Close() error {
-	if body, is := t.body.(*breakable); is && t.read() {
+	t.mu.Lock()
+	body, is := t.body.(*breakable)
+	is, t.detached = is && t.begun, true
+	t.mu.Unlock()
+	if is {
 		return body.Close()
 	}
 	return nil // the server closes the body itself
