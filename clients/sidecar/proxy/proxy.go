@@ -167,6 +167,9 @@ type requestKey struct{}
 // Entry serves the requests of queue-proxy.
 func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 	strip(r.Header)
+	if isTunnel(r.Header["Upgrade"]) {
+		r.Header.Del("Upgrade") // it is answered as if it had not asked for it
+	}
 	if r.Method == http.MethodConnect || r.URL.Opaque != "" || isReserved(r.URL.Path) {
 		http.Error(w, "this method or path is not for clients", http.StatusNotFound)
 		return
@@ -210,6 +213,18 @@ func isReserved(name string) bool {
 		segments[i], _, _ = strings.Cut(s, ";")
 	}
 	return strings.HasPrefix(path.Clean("/"+strings.Join(segments, "/"))+"/", reserved)
+}
+
+// isTunnel reports whether a client asks to go on in another form of HTTP. The requests in it would reach the container
+// without a key, and with whatever headers and paths the client wants.
+func isTunnel(upgrades []string) bool {
+	for protocol := range strings.SplitSeq(strings.ToLower(strings.Join(upgrades, ",")), ",") {
+		switch name, _, _ := strings.Cut(strings.TrimSpace(protocol), "/"); name {
+		case "h2c", "h2", "http", "tls":
+			return true
+		}
+	}
+	return false
 }
 
 // Peer serves what other members send: messages, and forwarded requests.
