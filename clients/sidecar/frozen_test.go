@@ -4,9 +4,11 @@ package sidecar
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -115,5 +117,45 @@ func TestMemberThatIsCutOff(t *testing.T) {
 	}
 	if got := f.status(client, a, 10*time.Second, 3, "later", ""); got != http.StatusServiceUnavailable {
 		t.Errorf("later: %d", got)
+	}
+}
+
+// A request that gets 503, and so can be sent again, does not reach the member later.
+func TestMemberThatReadsLater(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Placement.Patience = 2 * time.Second }
+	a, b := f.start("stable", &echo{name: "a"}), f.start("canary", &echo{name: "b"})
+	f.together(2)
+	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	z, client := f.frozen(b), h2c()
+	f.status(client, a, 5*time.Second, 3, "first", "")
+	z.freeze()
+	var mu sync.Mutex
+	statuses := map[int][]string{}
+	var all sync.WaitGroup
+	padding := strings.Repeat("~", 40<<10) // it is not compressed
+	for i := range 400 {
+		all.Go(func() {
+			name := fmt.Sprint(i)
+			got := f.status(client, a, 4*time.Second, 3, name, padding)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[got] = append(statuses[got], name)
+		})
+	}
+	all.Wait()
+	close(z.thawed)
+	time.Sleep(3 * time.Second)
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	t.Logf("%d sent, %d refused, the member got %d", len(statuses[0]), len(statuses[503]), len(z.got))
+	if len(statuses[http.StatusServiceUnavailable]) == 0 {
+		t.Error("no request was refused")
+	}
+	for _, name := range statuses[http.StatusServiceUnavailable] {
+		if z.got[name] {
+			t.Errorf("request %s was refused, and reached the member", name)
+		}
 	}
 }

@@ -80,12 +80,13 @@ func (p *Proxy) forward(r *http.Request, s *request, address string, version int
 type tracker struct {
 	mu   sync.Mutex
 	body io.ReadCloser
-	// headers: those of the request were written. begun: some of the body was read. detached: no more is.
+	// headers: some of the request may have been sent. begun: some of the body was read. detached: no more is.
 	headers, begun, detached bool
 }
 
 func (t *tracker) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{WroteHeaders: func() {
+	// Over HTTP/2, WroteHeaders comes after the headers were sent, and they may be sent after the request was given up.
+	return &httptrace.ClientTrace{WroteHeaderField: func(string, []string) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.headers = true
