@@ -26,6 +26,8 @@ const (
 	headerWithin = 5 * time.Second
 	idle         = 3 * time.Minute
 	mostHeader   = 64 << 10
+	// mostAdded is what a member adds to a request that it forwards: the key, and a few words.
+	mostAdded    = 4 << 10
 	mostManaging = 256
 	mostDraining = 128
 	// mostStrangers is how many connections to the port of members may be open that no member has sent a request over.
@@ -80,6 +82,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}), s.log)
 	peers.TLSConfig, peers.ConnContext = s.member.ServerTLS(), withConn
 	peers.Protocols.SetHTTP2(true)
+	peers.MaxHeaderBytes += mostAdded
 	management := server(s.Management(), s.log)
 	management.ConnContext = withConn
 	listen := func(host string, port int) (net.Listener, error) {
