@@ -152,14 +152,17 @@ type breakable struct {
 // over HTTP/2 if the stream was reset with a certain code.
 func once(r *http.Request) *http.Request {
 	r.GetBody = nil
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		// With a body as below, requests of other methods would be sent in chunks. The transport knows this spelling only.
+		if values, there := r.Header[name]; there {
+			delete(r.Header, name)
+			r.Header[strings.ToLower(name)] = values
+		}
+	}
 	replays := r.ProtoMajor == 2
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		replays = true
-	}
-	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-		_, there := r.Header[name]
-		replays = replays || there
 	}
 	if replays && (r.Body == nil || r.Body == http.NoBody) {
 		r.Body = io.NopCloser(nothing{})
