@@ -230,8 +230,8 @@ func isTunnel(upgrades []string) bool {
 // Peer serves what other members send: messages, and forwarded requests.
 func (p *Proxy) Peer(w http.ResponseWriter, r *http.Request) {
 	from, known := p.o.Member.PeerOf(r.TLS)
-	if !known { // it left the list since it has connected
-		http.Error(w, "the client is not a member of this cluster", http.StatusForbidden)
+	if !known { // it left the list since it has connected, and need not know
+		p.problem(w, r, &unavailableError{errors.New("the member where it entered is not a part of the cluster any more")})
 		return
 	}
 	if r.Header.Get(member.ProtocolHeader) != "" {
