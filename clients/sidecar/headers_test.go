@@ -5,6 +5,7 @@ package sidecar
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -58,6 +59,25 @@ func TestLargeHeaders(t *testing.T) {
 		if got[0] != got[1] || got[2] != got[3] {
 			t.Errorf("a request with %d bytes of headers: %v", size, got)
 			break
+		}
+	}
+}
+
+// Queue-proxy accepts larger headers than the sidecar. If it is a part of queue-proxy, members do so, too.
+func TestLargeHeadersThroughQueueProxy(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Embedded = true }
+	a, b := f.start("stable", &echo{name: "a"}), f.start("canary", &echo{name: "b"})
+	f.together(2)
+	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	queueProxy := httptest.NewServer(a.Entry())
+	t.Cleanup(queueProxy.Close)
+	a.entry = queueProxy.URL
+	for _, size := range []int{100 << 10, 1000 << 10} {
+		for _, shard := range []int{2, 3} {
+			if resp, _ := f.do(a, http.MethodGet, "/", keyOf(shard), "", "X-Large", strings.Repeat("x", size)); resp.StatusCode != http.StatusOK {
+				t.Errorf("%d bytes of headers, shard %d: %d", size, shard, resp.StatusCode)
+			}
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}), s.log)
 	peers.TLSConfig, peers.ConnContext = s.member.ServerTLS(), withConn
 	peers.Protocols.SetHTTP2(true)
-	peers.MaxHeaderBytes += mostAdded
+	peers.MaxHeaderBytes = http.DefaultMaxHeaderBytes + mostAdded // the former is the limit of queue-proxy
 	management := server(s.Management(), s.log)
 	management.ConnContext = withConn
 	listen := func(host string, port int) (net.Listener, error) {
