@@ -89,6 +89,30 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
+// Many containers close connections that were idle for a few seconds. Since nothing is sent twice, a request that meets one
+// which is about to be closed would have no answer.
+func TestContainerClosesIdleConnections(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Hooks = false }
+	host := newHost()
+	accept(t, host+":8080", func(conn net.Conn, in *bufio.Reader) {
+		for last := time.Now(); ; last = time.Now() {
+			if _, err := http.ReadRequest(in); err != nil || time.Since(last) > 2*time.Second {
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	a := f.startAt("stable.0", host)
+	for range 2 {
+		if resp, _ := f.do(a, http.MethodGet, "/", "one", ""); resp.StatusCode != http.StatusOK {
+			t.Error(resp.StatusCode)
+		}
+		time.Sleep(2100 * time.Millisecond)
+	}
+}
+
 // What keeps a request from being sent twice does not change it: one without a body has none, in no chunk either, which some
 // servers do not read.
 func TestNoBodyIsAdded(t *testing.T) {

@@ -137,7 +137,9 @@ func application(http2 bool) *http.Transport {
 	protocols.SetUnencryptedHTTP2(http2)
 	return &http.Transport{
 		Protocols: protocols, Proxy: nil, DisableCompression: true, MaxIdleConns: 1000, MaxIdleConnsPerHost: 100,
-		IdleConnTimeout: 90 * time.Second, ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20,
+		// A request must not meet a connection that the container closes: some do after 2 s, and Node after 5 s.
+		IdleConnTimeout: time.Second,
 	}
 }
 
