@@ -179,7 +179,7 @@ func TestHeldPeerConnections(t *testing.T) {
 	f, a, b, _ := two(t)
 	begun := time.Now()
 	for i := range mostStrangers + 400 {
-		conn, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", b.member.Address()) //nolint:noctx // a test's
+		conn, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", b.member.Address())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,12 +81,12 @@ func (c *frozenConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// status sends a request over HTTP/2 to a pod, and returns the status of the answer; 0: there is none in time.
-func (f *fleet) status(client http.RoundTripper, p *pod, within time.Duration, shard int, name, padding string) int {
+// status sends a request of shard 3 over HTTP/2 to a pod, and returns the status of the answer; 0: there is none in time.
+func (f *fleet) status(client http.RoundTripper, p *pod, within time.Duration, name, padding string) int {
 	ctx, cancel := context.WithTimeout(f.Context(), within)
 	defer cancel()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, p.entry+"/", nil)
-	req.Header.Set("X-Key", keyOf(shard))
+	req.Header.Set("X-Key", keyOf(3))
 	req.Header.Set("X-Request", name)
 	req.Header.Set("X-Padding", padding)
 	resp, err := client.RoundTrip(req)
@@ -107,15 +107,15 @@ func TestMemberThatIsCutOff(t *testing.T) {
 	f.together(2)
 	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
 	z, client := f.frozen(b), h2c()
-	if got := f.status(client, a, 5*time.Second, 3, "first", ""); got != http.StatusOK {
+	if got := f.status(client, a, 5*time.Second, "first", ""); got != http.StatusOK {
 		t.Fatal(got)
 	}
 	z.freeze()
 	defer close(z.thawed)
-	if got := f.status(client, a, 30*time.Second, 3, "sent", ""); got != http.StatusBadGateway {
+	if got := f.status(client, a, 30*time.Second, "sent", ""); got != http.StatusBadGateway {
 		t.Errorf("sent before it is known: %d", got)
 	}
-	if got := f.status(client, a, 10*time.Second, 3, "later", ""); got != http.StatusServiceUnavailable {
+	if got := f.status(client, a, 10*time.Second, "later", ""); got != http.StatusServiceUnavailable {
 		t.Errorf("later: %d", got)
 	}
 }
@@ -129,7 +129,7 @@ func TestMemberThatReadsLater(t *testing.T) {
 	f.together(2)
 	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
 	z, client := f.frozen(b), h2c()
-	f.status(client, a, 5*time.Second, 3, "first", "")
+	f.status(client, a, 5*time.Second, "first", "")
 	z.freeze()
 	var mu sync.Mutex
 	statuses := map[int][]string{}
@@ -138,7 +138,7 @@ func TestMemberThatReadsLater(t *testing.T) {
 	for i := range 400 {
 		all.Go(func() {
 			name := fmt.Sprint(i)
-			got := f.status(client, a, 4*time.Second, 3, name, padding)
+			got := f.status(client, a, 4*time.Second, name, padding)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[got] = append(statuses[got], name)

@@ -225,26 +225,31 @@ func TestGRPCThatFailsAtOnce(t *testing.T) {
 	f.together(2)
 	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
 	client := h2c()
-	for i, shard := range []int{2, 3} {
+	call := func(key string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		body, out := io.Pipe()
+		defer func() { _ = out.Close() }()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, a.entry+"/", body)
+		req.Header.Set("X-Key", key)
+		resp, err := client.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err := io.ReadAll(resp.Body); err != nil || resp.Trailer.Get("Grpc-Status") != "16" {
+			return fmt.Errorf("%v: %w", resp.Trailer, err)
+		}
+		return nil
+	}
+	for _, shard := range []int{2, 3} {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				for n := range 50 {
-					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-					body, out := io.Pipe()
-					req, _ := http.NewRequestWithContext(ctx, http.MethodPost, a.entry+"/", body)
-					req.Header.Set("X-Key", keyOf(shard))
-					resp, err := client.RoundTrip(req)
-					if err != nil {
-						t.Errorf("%d, %d: %v", i, n, err)
-						return
+				for range 50 {
+					if err := call(keyOf(shard)); err != nil {
+						t.Errorf("shard %d: %v", shard, err)
 					}
-					if _, err := io.ReadAll(resp.Body); err != nil || resp.Trailer.Get("Grpc-Status") != "16" {
-						t.Errorf("%d, %d: %v %v", i, n, resp.Header, err)
-					}
-					_ = resp.Body.Close()
-					_ = out.Close()
-					cancel()
 				}
 			})
 		}

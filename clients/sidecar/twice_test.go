@@ -122,7 +122,7 @@ func TestNoBodyIsAdded(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		_, _ = fmt.Fprint(w, r.ContentLength, r.TransferEncoding, r.Header["Idempotency-Key"])
+		_, _ = fmt.Fprint(w, r.ContentLength, r.TransferEncoding, r.Header["Idempotency-Key"]) //nolint:gosec // no browser
 	})
 	a, b := f.start("stable", app), f.start("canary", app)
 	f.together(2)
