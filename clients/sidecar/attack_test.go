@@ -174,6 +174,28 @@ func TestHeldManagementConnections(t *testing.T) {
 	}
 }
 
+// Whoever holds connections to the port for members, and is none, keeps no member out.
+func TestHeldPeerConnections(t *testing.T) {
+	f, a, b, _ := two(t)
+	begun := time.Now()
+	for i := range mostStrangers + 400 {
+		conn, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", b.member.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, []string{"", "\x16\x03\x01"}[i%2])
+	}
+	for shard := range 10 {
+		if resp, body := f.do(a, http.MethodPost, "/", keyOf(shard), "x"); resp.StatusCode != http.StatusOK {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+	}
+	if took := time.Since(begun); took > headerWithin {
+		t.Errorf("the requests had to wait: it all took %s", took)
+	}
+}
+
 // A request too many is refused at once, and those that are open need little memory.
 func TestManyOpenRequests(t *testing.T) {
 	f := newFleet(t)

@@ -31,6 +31,8 @@ type controller struct {
 	plan    placement.Plan
 	away    bool
 	changed chan struct{}
+	// cut is a pod that gets no answer any more.
+	cut string
 }
 
 func newController(t testing.TB) *controller {
@@ -57,7 +59,7 @@ func (c *controller) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	for {
 		c.mu.Lock()
-		away, changed, version := c.away, c.changed, c.plan.Version
+		away, changed, version := c.away || c.cut == pod, c.changed, c.plan.Version
 		body, _ := json.Marshal(c.plan)
 		c.mu.Unlock()
 		if away {
@@ -101,6 +103,13 @@ func (c *controller) change(f func(*placement.Plan)) {
 	c.plan.Version++
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// deaf cuts a pod off from the controller.
+func (c *controller) deaf(pod string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = pod
 }
 
 // gone is what the API says after a pod has ended.

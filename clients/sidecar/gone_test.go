@@ -84,3 +84,24 @@ func TestMemberThatCannotBeReached(t *testing.T) {
 		}
 	}
 }
+
+// A member that does not know yet that it is gone passes on that its request was not handled, not that it is refused.
+func TestForwardedByAMemberThatIsGone(t *testing.T) {
+	f, a, b, echoes := two(t)
+	post := func() answered {
+		resp, _ := f.do(a, http.MethodPost, "/", keyOf(3), "body")
+		return resp
+	}
+	if resp := post(); resp.StatusCode != http.StatusOK { // the connection is there
+		t.Fatal(resp.StatusCode)
+	}
+	f.controller.deaf(a.name)
+	f.controller.gone(a.name)
+	f.until("the list has changed", func() bool { others, _ := b.member.Group().Members.Others(); return len(others) == 0 })
+	if resp := post(); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+	if n := len(echoes[1].got); n != 1 {
+		t.Errorf("the container got %d requests", n)
+	}
+}

@@ -5,15 +5,16 @@ package sidecar
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
 )
 
 // newest accepts every connection. If there are too many, it closes the oldest one, so that held connections do
-// not lock out new ones.
+// not lock out new ones. Those that are kept are counted apart, and stay.
 type newest struct {
 	net.Listener
-	most int
+	most, mostKept int
 
 	mu sync.Mutex
 	// open are the connections that may be closed, the oldest first. kept is how many others there are.
@@ -52,6 +53,9 @@ type agingKey struct{}
 
 // withConn is an http.Server's ConnContext.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
+	if over, is := conn.(*tls.Conn); is {
+		conn = over.NetConn()
+	}
 	return context.WithValue(ctx, agingKey{}, conn)
 }
 
@@ -63,7 +67,7 @@ func keep(ctx context.Context) {
 	}
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
-	if a.place != nil && a.of.kept < a.of.most/2 {
+	if a.place != nil && a.of.kept < a.of.mostKept {
 		a.of.open.Remove(a.place)
 		a.of.kept++
 		a.place, a.kept = nil, true

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +26,14 @@ const (
 	headerWithin = 5 * time.Second
 	idle         = 3 * time.Minute
 	mostHeader   = 64 << 10
-	mostPeers    = 4096
+	// mostAdded is what a member adds to a request that it forwards: the key, and a few words.
+	mostAdded    = 4 << 10
 	mostManaging = 256
-	probeWithin  = time.Second
+	mostDraining = 128
+	// mostStrangers is how many connections to the port of members may be open that no member has sent a request over.
+	// A burst of requests opens as many as it has, so there must be room.
+	mostStrangers = 4096
+	probeWithin   = time.Second
 	// askAgain is how often the container is asked whether it accepts connections.
 	askAgain = 50 * time.Millisecond
 )
@@ -71,9 +76,13 @@ func New(c Config, log *slog.Logger) (*Sidecar, error) {
 func (s *Sidecar) Run(ctx context.Context) error {
 	entry := server(duplex(s.proxy.Entry), s.log)
 	entry.Protocols.SetUnencryptedHTTP2(true)
-	peers := server(duplex(s.proxy.Peer), s.log)
-	peers.TLSConfig = s.member.ServerTLS()
+	peers := server(duplex(func(w http.ResponseWriter, r *http.Request) {
+		keep(r.Context())
+		s.proxy.Peer(w, r)
+	}), s.log)
+	peers.TLSConfig, peers.ConnContext = s.member.ServerTLS(), withConn
 	peers.Protocols.SetHTTP2(true)
+	peers.MaxHeaderBytes = http.DefaultMaxHeaderBytes + mostAdded // the former is the limit of queue-proxy
 	management := server(s.Management(), s.log)
 	management.ConnContext = withConn
 	listen := func(host string, port int) (net.Listener, error) {
@@ -112,9 +121,12 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		serve(func() error { return entry.Serve(atEntry) })
 	}
 	serve(func() error {
-		return peers.ServeTLS(&limited{Listener: atPeers, places: make(chan struct{}, mostPeers)}, "", "")
+		// A member has no more connections here than it may have requests open.
+		return peers.ServeTLS(&newest{Listener: atPeers, most: mostStrangers, mostKept: math.MaxInt}, "", "")
 	})
-	serve(func() error { return management.Serve(&newest{Listener: atManagement, most: mostManaging}) })
+	serve(func() error {
+		return management.Serve(&newest{Listener: atManagement, most: mostManaging, mostKept: mostDraining})
+	})
 	go func() {
 		// Whoever registers gets shards, and their requests at once.
 		for s.reach(running) != nil {
@@ -290,32 +302,4 @@ func waitForQueueProxy(ctx context.Context, url string) error {
 		return fmt.Errorf("waiting for queue-proxy to drain: %s answered %s", url, resp.Status)
 	}
 	return nil
-}
-
-// limited accepts only so many connections at a time.
-type limited struct {
-	net.Listener
-	places chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	l.places <- struct{}{}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err //nolint:wrapcheck // the server compares it
-	}
-	return &place{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
-}
-
-type place struct {
-	net.Conn
-	leave func()
-}
-
-// Close implements net.Conn.
-func (p *place) Close() error {
-	p.leave()
-	return p.Conn.Close() //nolint:wrapcheck // as above
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -209,6 +210,51 @@ func TestGRPCThatFails(t *testing.T) {
 			t.Errorf("%q %v %v", rest, err, resp.Trailer)
 		}
 	})
+}
+
+// A call that fails before the client has sent anything is answered, however soon it fails.
+func TestGRPCThatFailsAtOnce(t *testing.T) {
+	f := newFleet(t)
+	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Trailer", "Grpc-Status")
+		_, _ = io.WriteString(w, "some")
+		w.Header().Set("Grpc-Status", "16")
+	})
+	a, b := f.start("stable", app), f.start("canary", app)
+	f.together(2)
+	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	client := h2c()
+	call := func(key string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		body, out := io.Pipe()
+		defer func() { _ = out.Close() }()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, a.entry+"/", body)
+		req.Header.Set("X-Key", key)
+		resp, err := client.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err := io.ReadAll(resp.Body); err != nil || resp.Trailer.Get("Grpc-Status") != "16" {
+			return fmt.Errorf("%v: %w", resp.Trailer, err)
+		}
+		return nil
+	}
+	for _, shard := range []int{2, 3} {
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				for range 50 {
+					if err := call(keyOf(shard)); err != nil {
+						t.Errorf("shard %d: %v", shard, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
 }
 
 // HTTP/1.1 has trailers too.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -84,6 +85,53 @@ func TestNothingIsSentTwice(t *testing.T) {
 		resp, _ := f.do(a, c[0], "/", "one", "", c[1:]...)
 		if n := handled.Load(); n != 1 || resp.StatusCode != http.StatusBadGateway {
 			t.Errorf("%q: the container handled it %d times; the answer is %d", c, n, resp.StatusCode)
+		}
+	}
+}
+
+// Many containers close connections that were idle for a few seconds. Since nothing is sent twice, a request that meets one
+// which is about to be closed would have no answer.
+func TestContainerClosesIdleConnections(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Hooks = false }
+	host := newHost()
+	accept(t, host+":8080", func(conn net.Conn, in *bufio.Reader) {
+		for last := time.Now(); ; last = time.Now() {
+			if _, err := http.ReadRequest(in); err != nil || time.Since(last) > 2*time.Second {
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	a := f.startAt("stable.0", host)
+	for range 2 {
+		if resp, _ := f.do(a, http.MethodGet, "/", "one", ""); resp.StatusCode != http.StatusOK {
+			t.Error(resp.StatusCode)
+		}
+		time.Sleep(2100 * time.Millisecond)
+	}
+}
+
+// What keeps a request from being sent twice does not change it: one without a body has none, in no chunk either, which some
+// servers do not read.
+func TestNoBodyIsAdded(t *testing.T) {
+	f := newFleet(t)
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.stateful") {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = fmt.Fprint(w, r.ContentLength, r.TransferEncoding, r.Header["Idempotency-Key"]) //nolint:gosec // no browser
+	})
+	a, b := f.start("stable", app), f.start("canary", app)
+	f.together(2)
+	f.enforce(func(s int) *pod { return []*pod{a, b}[s%2] })
+	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPost, http.MethodPut, http.MethodPatch} {
+		for _, shard := range []int{2, 3} {
+			if _, body := f.do(a, method, "/", keyOf(shard), "", "Idempotency-Key", "x"); body != "0 [] [x]" {
+				t.Errorf("%s, shard %d: %s", method, shard, body)
+			}
 		}
 	}
 }

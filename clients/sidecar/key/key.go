@@ -47,6 +47,10 @@ func Parse(rule string) (Func, error) {
 		if Reserved(name) {
 			return nil, fmt.Errorf("the key %q is a header that the sidecar sets itself; name one of the client", rule)
 		}
+		if strings.EqualFold(name, "Host") {
+			return nil, fmt.Errorf("the key %q is the host, by which Knative finds the Service; name a header that tells the "+
+				"requests of a Service apart", rule)
+		}
 		find = always(func(r *http.Request) string { return r.Header.Get(name) })
 	case kind == "cookie" && token.MatchString(name):
 		find = always(func(r *http.Request) string {
@@ -123,7 +127,7 @@ func pathRule(rule string) (func(*http.Request) (string, error), error) {
 			return nil, fmt.Errorf("the key path:%s is no pattern; it must begin with / and have {key} once, such as path:/carts/{key}",
 				rule)
 		}
-		pattern = strings.Split(rule[1:], "/")
+		pattern = strings.Split(strings.TrimSuffix(rule[1:], "/"), "/")
 		for i, p := range pattern {
 			if p == "{key}" {
 				at = i
@@ -131,6 +135,10 @@ func pathRule(rule string) (func(*http.Request) (string, error), error) {
 			var err error
 			if pattern[i], err = url.PathUnescape(p); err != nil {
 				return nil, fmt.Errorf("the key path:%s is no pattern: %w", rule, err)
+			}
+			if p := pattern[i]; p == "" || p == "." || p == ".." {
+				return nil, fmt.Errorf("the key path:%s has the segment %q, which does not count in a path, so that none matches; "+
+					"remove it, as in path:/carts/{key}", rule, p)
 			}
 		}
 		if at < 0 {

@@ -36,6 +36,8 @@ func TestKeys(t *testing.T) {
 		{"path:2", "/carts/", "", "", "", ""},
 		{"path:/*/carts/{key}", "/v1/carts/ann", "", "", "", "ann"},
 		{"path:/carts/{key}", "/other/ann", "", "", "", ""},
+		{"path:/carts/{key}/", "/carts/ann", "", "", "", "ann"},
+		{"path:/carts/{key}/", "/carts/ann/items", "", "", "", "ann"},
 		{"event:subject", "/", "Ce-Subject", "order%201", "", "order 1"},
 		{"event:subject", "/", "Content-Type", event, `{"specversion":"1.0","subject":"o1","data":{"subject":"no"}}`, "o1"},
 		{"event:number", "/", "Content-Type", event, `{"number":12345678901234567}`, "12345678901234567"},
@@ -71,6 +73,7 @@ func TestKeys(t *testing.T) {
 	for _, rule := range []string{
 		"", "header", "header:", "header:a b", "query:", "path:", "path:a", "path:-1", "path:/a", "path:/{key}/{key}",
 		"path:/%zz/{key}", "event:Subject", "event:", "body:x", "header:Stateful-Shard",
+		"header:host", "path://carts/{key}", "path:/./{key}", "path:/a/%2E./{key}",
 	} {
 		if _, err := Parse(rule); err == nil {
 			t.Errorf("%q is accepted", rule)

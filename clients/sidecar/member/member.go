@@ -76,6 +76,8 @@ type Member struct {
 	// failed is closed when this member is not in the list any more.
 	failed chan struct{}
 	once   sync.Once
+	// leaves: the first plan that says that this pod is being deleted has come.
+	leaves sync.Once
 	// heard is when this member last asked most of the others, and they answered.
 	heard atomic.Pointer[time.Time]
 
@@ -182,7 +184,7 @@ func (m *Member) learn(k placement.Known, members *placement.Members) {
 		m.cut(errExpelled)
 		m.once.Do(func() { close(m.failed) })
 	case listed && me.Leaving:
-		go m.leaveInTime()
+		m.leaves.Do(func() { go m.leaveInTime() })
 	}
 }
 

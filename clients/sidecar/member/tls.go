@@ -78,6 +78,9 @@ func (m *Member) ServerTLS() *tls.Config {
 
 const (
 	dialWithin = 2 * time.Second
+	// pingAfter is how long a connection over HTTP/2 may be silent before its member is asked whether it lives, and how
+	// long it may take to answer.
+	pingAfter = 10 * time.Second
 	// mostHeader limits the headers of an answer: those of the container, which may have 1 MiB, and some of a member.
 	mostHeader = 1<<20 + 16<<10
 )
@@ -93,6 +96,7 @@ func (m *Member) Transport(http2 bool) *http.Transport {
 		Protocols: protocols, Proxy: nil, DisableCompression: true, MaxIdleConnsPerHost: 32,
 		IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: mostHeader,
 		ExpectContinueTimeout: m.options.RequestTimeout,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			peer, known := m.view.Load().byAddress[address]
 			if !known {

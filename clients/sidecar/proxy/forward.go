@@ -80,12 +80,13 @@ func (p *Proxy) forward(r *http.Request, s *request, address string, version int
 type tracker struct {
 	mu   sync.Mutex
 	body io.ReadCloser
-	// headers: those of the request were written. begun: some of the body was read. detached: no more is.
+	// headers: some of the request may have been sent. begun: some of the body was read. detached: no more is.
 	headers, begun, detached bool
 }
 
 func (t *tracker) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{WroteHeaders: func() {
+	// Over HTTP/2, WroteHeaders comes after the headers were sent, and they may be sent after the request was given up.
+	return &httptrace.ClientTrace{WroteHeaderField: func(string, []string) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.headers = true
@@ -124,9 +125,14 @@ func (t *tracker) Read(b []byte) (int, error) {
 	return t.body.Read(b) //nolint:wrapcheck // a reader's contract
 }
 
-// Close implements io.Closer. A body of which nothing was read can still go to another member.
+// Close implements io.Closer. A body of which nothing was read can still go to another member, and this attempt must
+// not begin to read it: a transport may close before it first reads.
 func (t *tracker) Close() error {
-	if body, is := t.body.(*breakable); is && t.read() {
+	t.mu.Lock()
+	body, is := t.body.(*breakable)
+	is, t.detached = is && t.begun, true
+	t.mu.Unlock()
+	if is {
 		return body.Close()
 	}
 	return nil // the server closes the body itself
@@ -146,14 +152,17 @@ type breakable struct {
 // over HTTP/2 if the stream was reset with a certain code.
 func once(r *http.Request) *http.Request {
 	r.GetBody = nil
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		// With a body as below, requests of other methods would be sent in chunks. The transport knows this spelling only.
+		if values, there := r.Header[name]; there {
+			delete(r.Header, name)
+			r.Header[strings.ToLower(name)] = values
+		}
+	}
 	replays := r.ProtoMajor == 2
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		replays = true
-	}
-	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-		_, there := r.Header[name]
-		replays = replays || there
 	}
 	if replays && (r.Body == nil || r.Body == http.NoBody) {
 		r.Body = io.NopCloser(nothing{})
