@@ -295,6 +295,26 @@ func (w *world) overtake(name string) {
 	p.follow(1 + w.rng.IntN(4))
 }
 
+// meanwhile lets a process do something else while it waits for the answer of a sink.
+func (w *world) meanwhile() {
+	p := w.acting
+	if !w.with.overtakes || p == nil {
+		return
+	}
+	switch w.rng.IntN(12) {
+	case 0:
+		p.follow(1 + w.rng.IntN(4))
+	case 1:
+		p.flush()
+	case 2:
+		p.reconcile()
+	case 3:
+		p.next(w.rng.IntN(logs))
+	case 4:
+		p.collect()
+	}
+}
+
 // collect deletes finished entries. It keeps an entry for longer than histories while a
 // history may still contain its object: that of a standby, or of a process that lost the lead and regains it.
 func (p *process) collect() {
