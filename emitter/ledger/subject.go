@@ -100,7 +100,9 @@ func (sub *subject) discardStaleAcksLocked(before *v1alpha1.CDEventSubject) {
 }
 
 // hasEnded reports whether the informer has shown the end of an object.
-func (sub *subject) hasEnded(o *v1alpha1.CDEventSubject) bool { return o != nil && o.UID == sub.gone && sub.gone != "" }
+func (sub *subject) hasEnded(o *v1alpha1.CDEventSubject) bool {
+	return o != nil && o.UID == sub.gone && sub.gone != ""
+}
 
 // missing reports whether the object was deleted although it is still needed. The next write recreates it.
 func (sub *subject) missing() bool { return sub.hasEnded(sub.object) }
