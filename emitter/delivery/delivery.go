@@ -20,6 +20,8 @@ import (
 // Ledger is the part of the ledger that delivery uses.
 type Ledger interface {
 	Pending(key ledger.Key, source types.UID) []ledger.Pending
+	// Holds reports whether an event is still pending.
+	Holds(p ledger.Pending, source types.UID) bool
 	Backlogs() map[types.UID]ledger.Backlog
 	// Admit waits until the acknowledgement of an event of the CDEventSubject can be held. It returns false if it
 	// cannot be yet.

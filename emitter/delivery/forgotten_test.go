@@ -30,3 +30,29 @@ func TestEventInheritsNoFailuresOfAForgottenOne(t *testing.T) {
 		t.Errorf("the new event went to the dead letter sink after %d attempts, want 4", n)
 	}
 }
+
+// An object is forgotten while the first of its pending events is under way. The others, which are counted as dropped,
+// are not sent.
+func TestForgottenEventsAreNotSent(t *testing.T) {
+	src := sourceTo("all", "sink")
+	s := newStage(t, src)
+	under, forgotten := make(chan struct{}, 1), make(chan struct{})
+	s.answer("sink", func() transport.Outcome {
+		select {
+		case under <- struct{}{}:
+			<-forgotten
+		default:
+		}
+		return accepted
+	})
+	s.leads = false
+	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed, lifecycle.Published)
+	s.lead()
+	<-under
+	s.forget(t)
+	close(forgotten)
+	s.eventually(t, "nothing is under way", func() bool { return s.queueOf(src.UID).queue.Idle() })
+	if got := s.received(); len(got) != 1 {
+		t.Errorf("got %q, want the event that was under way", got)
+	}
+}

@@ -32,6 +32,9 @@ func (q *sourceQueue) prepareAgain(a *attempt) decision {
 	if !q.d.Leader.IsLeaderFor(a.key.NamespacedName()) {
 		return stopped
 	}
+	if !q.d.Ledger.Holds(a.pending, a.source.UID) {
+		return finished
+	}
 	if now := q.current(); now != a.source {
 		a.source = now
 		return q.prepare(a)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
+	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
@@ -195,4 +196,12 @@ func (s *stage) forget(t *testing.T) {
 	s.ledger.Observe(s.store.Peek(before.Name))
 	s.eventually(t, "the entry is forgotten", func() bool { return !s.store.Has(before.Name) })
 	s.ledger.Forget(before, true)
+}
+
+// lead makes the stage the leader.
+func (s *stage) lead() {
+	s.mu.Lock()
+	s.leads = true
+	s.mu.Unlock()
+	s.Promoted(reconciler.UniversalBucket())
 }

@@ -45,8 +45,12 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 	slices.SortFunc(due, func(a, b *subject) int { return strings.Compare(a.name, b.name) })
 	var errs []error
 	for _, sub := range due {
-		// One that a policy protects keeps no other. Many errors are the API server's.
+		// One that a policy protects keeps no other, and neither do many: it is not due again before the others. Many
+		// errors in a row may be the API server's.
 		if err := l.collect(ctx, sub); err != nil {
+			l.mu.Lock()
+			sub.finished = now
+			l.mu.Unlock()
 			if errs = append(errs, err); len(errs) == maxCollectErrors {
 				break
 			}

@@ -40,3 +40,32 @@ func TestEntryThatCannotBeDeletedKeepsNoOther(t *testing.T) {
 		t.Errorf("%d entries are left, want 1", n)
 	}
 }
+
+// More finished entries than an outage is tried with cannot be deleted. The others are.
+func TestManyEntriesThatCannotBeDeletedKeepNoOther(t *testing.T) {
+	s := store.New()
+	l, q := queued(s, everyone{"a"}, &counts{})
+	for i := range 40 {
+		must(t, l.Journal(context.Background(), service(i), func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			return &ledger.Change{Memory: lifecycle.Memory{Sequence: 1, Removed: true}, Transitions: []lifecycle.Transition{{Sequence: 1, Time: noon, Type: lifecycle.Removed}}}, nil
+		}))
+		acknowledge(l, ledger.Name(service(i)), "a", 1)
+	}
+	must(t, q.write(l))
+	denied := map[string]bool{}
+	for _, name := range s.Names()[:20] {
+		denied[name] = true
+	}
+	s.Before = func(verb, name string) error {
+		if verb == "delete" && denied[name] {
+			return apierrors.NewForbidden(v1alpha1.SubjectResource.GroupResource(), name, errors.New("a policy denies it"))
+		}
+		return nil
+	}
+	for i := range 10 {
+		_ = l.Collect(context.Background(), noon.Add(time.Duration(i)*time.Minute), 5*time.Minute)
+	}
+	if n := len(s.Names()); n != len(denied) {
+		t.Errorf("%d entries are left, want %d", n, len(denied))
+	}
+}

@@ -101,6 +101,9 @@ func (e *edit) dropUnreadable() {
 // acknowledge takes over drops and acknowledgements. A source moves forward, never back.
 func (e *edit) acknowledge() {
 	st := &e.next.Status
+	for source, seq := range st.Acknowledged {
+		st.Acknowledged[source] = min(seq, st.Sequence) // an edited one would count for events that are still to come
+	}
 	for d := range e.dropped {
 		if e.current == nil || d.sequence <= st.Acknowledged[d.source] {
 			continue // it was counted by a write whose answer was lost, or by another leader

@@ -249,6 +249,16 @@ func (l *Ledger) note(p Pending, source types.UID, f func(*subject)) bool {
 	return true
 }
 
+// Holds reports whether an event is still pending for a source. Between Pending and its turn, it may have been dropped,
+// or sent by another leader.
+func (l *Ledger) Holds(p Pending, source types.UID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	sub, ok := l.subjects[p.Name]
+	return ok && sub.object != nil && holds(sub.object, p, source) &&
+		p.Transition.Sequence > max(sub.object.Status.Acknowledged[source], sub.acked[source])
+}
+
 // holds reports whether a journal still has an event. After its object was forgotten, or a backup restored, another one
 // may have its number.
 func holds(s *v1alpha1.CDEventSubject, p Pending, source types.UID) bool {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -139,5 +140,22 @@ func TestInvalidEntriesDoNotKeepARemovedObject(t *testing.T) {
 	must(t, q.write(l))
 	if st := s.All()[0].Status; len(st.Journal) > 0 || st.Pending > 0 || st.Dropped[ledger.DroppedUnreadable] != 1 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Somebody has edited what a source has acknowledged to a number that no transition has yet. The source receives what
+// happens from then on.
+func TestAcknowledgementOfWhatHasNotHappened(t *testing.T) {
+	s := store.New()
+	l, _ := queued(s, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Created, ""))
+	o := s.All()[0]
+	o.Status.Acknowledged = map[types.UID]int64{"a": 1000}
+	_, err := s.Update(t.Context(), o, updateOptions)
+	must(t, err)
+	l.Observe(s.All()[0])
+	must(t, add(l, lifecycle.Deployed, ""))
+	if got := sequences(l.Pending(key, "a")); got != "2" {
+		t.Errorf("pending %q, want 2", got)
 	}
 }

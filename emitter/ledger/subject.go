@@ -28,9 +28,9 @@ type subject struct {
 	// object is the newest known state, nil if there is none. It is never changed in
 	// place.
 	object *v1alpha1.CDEventSubject
-	// missing is set if the object was deleted although it is still needed. The next write
-	// recreates it.
-	missing bool
+	// gone is the UID of the last object of which the informer has shown the end. An answer that still has this object is
+	// older.
+	gone types.UID
 	// shown is the UID of the last object that the informer has shown, and unseenSince is since when it is known that it
 	// will never show the present one.
 	shown       types.UID
@@ -98,6 +98,14 @@ func (sub *subject) discardStaleAcksLocked(before *v1alpha1.CDEventSubject) {
 	})
 	maps.DeleteFunc(sub.dropped, func(d drop, _ bool) bool { return d.sequence > sub.acked[d.source] })
 }
+
+// hasEnded reports whether the informer has shown the end of an object.
+func (sub *subject) hasEnded(o *v1alpha1.CDEventSubject) bool {
+	return o != nil && o.UID == sub.gone && sub.gone != ""
+}
+
+// missing reports whether the object was deleted although it is still needed. The next write recreates it.
+func (sub *subject) missing() bool { return sub.hasEnded(sub.object) }
 
 // idle reports whether nothing is left to do: the object is gone and no event about it is pending, or all that is left
 // is a failed write.

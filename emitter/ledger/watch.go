@@ -28,7 +28,9 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	sub := l.subject(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sub.shown = s.UID
+	if sub.shown = s.UID; sub.gone == s.UID {
+		sub.gone = "" // a backup was restored
+	}
 	if sub.object != nil && sub.object.ResourceVersion == s.ResourceVersion {
 		sub.object = s // share the informer's copy
 		return false
@@ -60,8 +62,8 @@ func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 	if !ok {
 		return false
 	}
+	sub.gone = s.UID
 	if certain && sub.object != nil && sub.object.UID == s.UID && sub.deleted != s.UID && !Finished(sub.object) {
-		sub.missing = true
 		return true
 	}
 	if sub.deleted == s.UID {

@@ -88,7 +88,7 @@ func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEv
 // prepare makes the next state of a subject. It returns nil if there is nothing to write.
 func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) (*edit, error) {
 	l.mu.RLock()
-	current, acked, dropped, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.dropped), sub.missing
+	current, acked, dropped, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.dropped), sub.missing()
 	l.mu.RUnlock()
 	l.answer(sub, current)
 	e := newEdit(current, spec, acked, dropped)
@@ -155,8 +155,9 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 		written = Lean(written)
 	}
 	l.mu.Lock()
-	sub.missing, sub.unanswered = false, nil
-	if written != nil && (sub.object == nil || newer(written.ResourceVersion, sub.object.ResourceVersion)) {
+	sub.unanswered = nil
+	if written != nil && !sub.hasEnded(written) &&
+		(sub.object == nil || newer(written.ResourceVersion, sub.object.ResourceVersion)) {
 		sub.object = written
 		l.keepLocked(sub)
 	}
@@ -245,8 +246,9 @@ const untilRepaired = "no events about this object are sent until you restore th
 // reload reads a subject from the API server.
 func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 	l.mu.RLock()
-	needed := sub.object != nil && !Finished(sub.object)
+	known := sub.object
 	l.mu.RUnlock()
+	needed := known != nil && !Finished(known)
 	object, err := l.client.Get(ctx, sub.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && needed:
@@ -258,14 +260,19 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", sub.name, err)
 	}
 	l.mu.Lock()
+	shown := sub.object
+	if sub.hasEnded(object) ||
+		shown != known && shown != nil && (object == nil || !newer(object.ResourceVersion, shown.ResourceVersion)) {
+		l.mu.Unlock()
+		return nil // meanwhile, the informer has shown what came later
+	}
 	// Its resourceVersion does not matter: a restored etcd starts lower.
-	if object == nil || sub.object != nil && newer(sub.object.ResourceVersion, object.ResourceVersion) {
+	if object == nil || shown != nil && newer(shown.ResourceVersion, object.ResourceVersion) {
 		clear(sub.acked)
 		clear(sub.dropped)
 	}
-	before := sub.object
-	sub.object, sub.missing = Lean(object), false
-	sub.discardStaleAcksLocked(before)
+	sub.object = Lean(object)
+	sub.discardStaleAcksLocked(shown)
 	l.writtenLocked(sub)
 	l.mu.Unlock()
 	l.remind(object)

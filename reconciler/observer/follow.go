@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -74,6 +75,11 @@ func (f *fold) forgotten(o *Object) (bool, error) {
 	forgotten, err := f.o.Ledger.MayHaveForgotten(f.ctx, f.o.spec(f.key, o.UID), o.Created)
 	if err != nil {
 		return false, fmt.Errorf("asking the API server how old %s is, which is gone: %w", f.key, err)
+	}
+	if forgotten {
+		logging.FromContext(f.ctx).Warnw("An object came and went, and the ledger may have forgotten it, so nothing is "+
+			"announced. If the API server refused writes of CDEventSubjects meanwhile, its events are lost",
+			"key", f.key, "uid", o.UID, "created", o.Created)
 	}
 	return forgotten, nil
 }

@@ -75,6 +75,10 @@ func (c *Changes) OnUpdate(before, obj any) {
 	switch {
 	case !had || !ok:
 		return
+	case was.UID != s.UID: // deleted and made again while the watch was interrupted
+		c.OnDelete(was)
+		c.update(s)
+		return
 	case was.Generation == s.Generation:
 		c.recipients.UpdateSource(s)
 		return

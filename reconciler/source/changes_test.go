@@ -145,3 +145,31 @@ func TestRelabelledNamespaceReconcilesItsServices(t *testing.T) {
 		t.Errorf("reconciled %v unnecessarily", objects.keys)
 	}
 }
+
+// known are the sources that events are sent to.
+type known map[types.UID]bool
+
+func (k known) UpdateSource(s *v1alpha1.CDEventSource) { k[s.UID] = true }
+func (k known) DeleteSource(source types.UID)          { delete(k, source) }
+
+// A source is deleted and made again while the watch is interrupted: the informer shows one update. What is pending for
+// the former one is given up, and the new one receives the current state.
+func TestSourceMadeAgainWhileTheWatchIsInterrupted(t *testing.T) {
+	t.Parallel()
+	h, index, objects := following(t)
+	to := known{}
+	h.recipients = to
+	was := aged("shop", 1)
+	was.Spec.Replay = v1alpha1.ReplayCurrent
+	h.OnAdd(was, true)
+	objects.keys = nil
+	is := was.DeepCopy()
+	is.UID = "another"
+	if err := index.Update(is); err != nil {
+		t.Fatal(err)
+	}
+	h.OnUpdate(was, is)
+	if to[was.UID] || !to[is.UID] || len(objects.keys) == 0 {
+		t.Errorf("events are sent to %v, and %d objects are processed again", to, len(objects.keys))
+	}
+}

@@ -25,6 +25,8 @@ type chaos struct {
 	// suspends: a process stops between a write and what it would send next, and continues much later, when another has
 	// led. It goes with leaders.
 	suspends bool
+	// overtakes: the watch of the ledger shows changes while a request is under way, before its answer.
+	overtakes bool
 	// sources is the number of sources.
 	sources int
 }
@@ -61,7 +63,7 @@ func (w *world) disturb() {
 			w.restore()
 		}
 	}
-	if w.with.vandals && len(w.processes) == 1 && w.rng.IntN(60) == 0 {
+	if w.with.vandals && !w.with.leaders && len(w.processes) == 1 && w.rng.IntN(60) == 0 {
 		w.processes[0].vandalise()
 	}
 	limit := 1

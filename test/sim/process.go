@@ -272,6 +272,49 @@ func (p *process) vandalise() {
 	}
 }
 
+// overtake lets the watch of the ledger go on while a request of a process is under way.
+func (w *world) overtake(name string) {
+	p := w.acting
+	if !w.with.overtakes || p == nil || w.rng.IntN(3) > 0 {
+		return
+	}
+	limit := 1
+	if w.with.leaders {
+		limit = 2
+	}
+	if o := w.store.Peek(name); w.with.vandals && len(w.processes) == limit && o != nil && !o.Status.Removed &&
+		w.rng.IntN(30) == 0 {
+		for _, other := range w.processes {
+			if other != p {
+				other.follow(all) // who has not seen an entry cannot restore it
+			}
+		}
+		w.silent += 2
+		w.store.Remove(name)
+	}
+	p.follow(1 + w.rng.IntN(4))
+}
+
+// meanwhile lets a process do something else while it waits for the answer of a sink.
+func (w *world) meanwhile() {
+	p := w.acting
+	if !w.with.overtakes || p == nil {
+		return
+	}
+	switch w.rng.IntN(12) {
+	case 0:
+		p.follow(1 + w.rng.IntN(4))
+	case 1:
+		p.flush()
+	case 2:
+		p.reconcile()
+	case 3:
+		p.next(w.rng.IntN(logs))
+	case 4:
+		p.collect()
+	}
+}
+
 // collect deletes finished entries. It keeps an entry for longer than histories while a
 // history may still contain its object: that of a standby, or of a process that lost the lead and regains it.
 func (p *process) collect() {

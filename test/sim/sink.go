@@ -23,6 +23,7 @@ import (
 // some of its responses.
 func (w *world) Send(_ context.Context, to transport.Target, ev event.Event, _ transport.Policy) transport.Outcome {
 	w.effect("send")
+	w.meanwhile()
 	if w.down[to.Source] {
 		return transport.Outcome{Class: transport.Retry, Status: 503, Err: errors.New("503")}
 	}
@@ -32,6 +33,7 @@ func (w *world) Send(_ context.Context, to transport.Target, ev event.Event, _ t
 	}
 	w.received(to.Source, ev, string(raw))
 	w.effect("sent")
+	w.meanwhile()
 	if w.flaky && w.rng.IntN(20) == 0 {
 		return transport.Outcome{Class: transport.Retry, Err: errors.New("the answer was lost")}
 	}

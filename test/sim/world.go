@@ -107,10 +107,12 @@ func newWorld(seed uint64, with chaos) *world {
 	w.cluster = newCluster(w.store, rand.New(rand.NewPCG(seed, 8))) //nolint:gosec // see above
 	w.store.Before = func(verb, name string) error {
 		w.effect(verb)
+		w.overtake(name)
 		return w.mishap(verb, name, "before")
 	}
 	w.store.After = func(verb, name string) error {
 		w.effect(verb + " done")
+		w.overtake(name)
 		return w.mishap(verb, name, "after")
 	}
 	w.store.Wrote = w.wrote
