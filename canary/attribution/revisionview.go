@@ -103,7 +103,7 @@ func (v *revisionView) entered() map[string]float64 {
 			out[code[:1]+"xx"] += n
 		}
 	}
-	if out[mapping.Unknown] > 0 {
+	if out[mapping.Unknown] > mostUnknown*sum(out) {
 		v.lacks("entry_requests_total", EntryOutcomesUnknown)
 	}
 	return out
@@ -117,6 +117,10 @@ func (v *revisionView) noEntry() Reason {
 	return NotRead
 }
 
+// mostUnknown is the share of a Revision's requests whose outcome may be unknown. They are counted as such. One request
+// over HTTP/2 would otherwise make a figure incomplete for as long as the Revision exists.
+const mostUnknown = 0.1
+
 // outcomes returns the handled requests by outcome. An application that never exports an outcome does
 // not have zero errors.
 func (v *revisionView) outcomes() map[string]float64 {
@@ -124,7 +128,7 @@ func (v *revisionView) outcomes() map[string]float64 {
 	unknown := by[mapping.Unknown]
 	told, known := v.tellsOutcomes()
 	known = known || by[mapping.OK]+by[mapping.Error]+by[mapping.Timeout] > 0
-	if unknown > 0 || told && !known {
+	if unknown > mostUnknown*sum(by) || told && !known {
 		v.missing = append(v.missing, NoData{
 			Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown,
 			Detail: v.hint(),

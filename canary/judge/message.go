@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -94,7 +95,7 @@ func explainMetric(p Plan, r verdict.MetricResult, m Metric, d *metricData) stri
 	case verdict.AnswersDiffer:
 		text += ", redirects with far other odds than the baseline"
 	case verdict.NoData:
-		text += ", no data: " + d.lacks()
+		text += ", no data: " + cmp.Or(d.lacks(), d.Concealed)
 	case verdict.InsufficientShards:
 		if text += ", too few shards that can be compared"; d.Same {
 			text += " for what the canary handled elsewhere"
