@@ -75,11 +75,11 @@ const missedForGood = 2
 func (v *revisionView) unanswering() int {
 	n := 0
 	for _, p := range v.pods {
-		missed, serves := p.appMissed, p.facts.Ready || p.app.read && p.facts.Running
+		missed, serves, falls := p.appMissed, p.facts.Ready || p.app.read && p.facts.Running, p.appFalls
 		if v.Stateful == "" {
-			missed, serves = p.entryMissed, p.facts.Ready
+			missed, serves, falls = p.entryMissed, p.facts.Ready, p.entryFalls
 		}
-		if serves && missed >= missedForGood {
+		if serves && (missed >= missedForGood || falls.often()) {
 			n++
 		}
 	}

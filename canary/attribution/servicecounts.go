@@ -53,6 +53,7 @@ type pod struct {
 	appErr, entryErr      error
 	// appMissed and entryMissed count the failed readings in a row.
 	appMissed, entryMissed int
+	appFalls, entryFalls   unsteady
 	appTold, entryTold     bool
 }
 
@@ -297,6 +298,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		} else {
 			p.appMissed = 0
 		}
+		p.appFalls.note(s.fell)
 		batch.add(p, r, s, unread)
 		if byShard(s.deltas) && r.At.After(c.readTill) {
 			c.readTill = r.At
@@ -325,6 +327,7 @@ func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	unread, before := !p.entry.read, p.entry.at
 	s := p.entry.advance(r.Exposition, c.fold, p.old, p.facts.EntryIncarnation, r.At)
 	p.entryAt = r.At
+	p.entryFalls.note(s.fell)
 	if p.entry.hadRequests() {
 		p.birth.ask(before)
 	}
@@ -340,6 +343,7 @@ func (c *serviceCounts) count(t *Tally, s step) {
 		c.rejected[reason] += float64(n)
 	}
 	t.add(s.deltas)
+	t.add(s.hidden)
 }
 
 // fold limits how many entity types, shards and buckets are counted separately.

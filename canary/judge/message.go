@@ -48,7 +48,8 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	}
 	if e.Unanswering > 0 {
 		say = append(say,
-			fmt.Sprintf("%d pods of the canary are ready but cannot be scraped, so it is not known what they handle",
+			fmt.Sprintf("%d pods of the canary serve but do not tell what they handle: "+
+				"they cannot be scraped, or their counters are missing or fall",
 				e.Unanswering))
 	}
 	if e.Unsettled {

@@ -132,7 +132,8 @@ type Window struct {
 	RequestTimeout time.Duration
 	// Unsettled means that shards were being handed over.
 	Unsettled bool
-	// Unanswering counts the canary's serving pods that cannot be scraped, so their counts are unknown.
+	// Unanswering counts the canary's serving pods whose counts are unknown: they cannot be scraped, or do not
+	// tell them.
 	Unanswering int
 }
 
