@@ -79,11 +79,36 @@ func (v *revisionView) unanswering() int {
 		if v.Stateful == "" {
 			missed, serves, falls = p.entryMissed, p.facts.Ready, p.entryFalls
 		}
-		if serves && (missed >= missedForGood || falls.often()) {
+		if serves && (missed >= missedForGood || falls.often()) || v.mute(p) {
 			n++
 		}
 	}
 	return n
+}
+
+const (
+	// othersHandled is how many requests each of a Revision's other pods must have handled on average before a pod that
+	// has never counted any seems to hide them. Until then, it may have had none: some applications export a counter with
+	// its first request.
+	othersHandled = 100
+	// joinsWithin is how long after its beginning a pod is taken for a member of the cluster though it is not ready.
+	joinsWithin = 5 * time.Minute
+)
+
+// mute reports whether a pod of a stateful cluster has never counted a request, although it should have handled some:
+// others of its Revision did, and nothing says that it holds no shards.
+func (v *revisionView) mute(p *pod) bool {
+	joined := p.facts.Ready || p.facts.Running && v.now.Sub(p.since) >= joinsWithin
+	if v.Stateful == "" || p.app.source != "" || !joined || p.shards != nil && sum(p.shards) == 0 {
+		return false
+	}
+	tell := 0
+	for _, other := range v.pods {
+		if other.app.source != "" {
+			tell++
+		}
+	}
+	return tell > 0 && v.tally.Total()-p.others >= othersHandled*float64(tell)
 }
 
 // entered returns the requests that entered at the Revision, by class; nil if no pod exports them. It

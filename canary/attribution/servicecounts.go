@@ -54,7 +54,9 @@ type pod struct {
 	// appMissed and entryMissed count the failed readings in a row.
 	appMissed, entryMissed int
 	appFalls, entryFalls   unsteady
-	appTold, entryTold     bool
+	// others is what its Revision had handled when the pod was first known.
+	others             float64
+	appTold, entryTold bool
 }
 
 // targets returns how many of its ports are read.
@@ -215,6 +217,9 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 			}
 			if known.old && !returned {
 				known.first = &first{restarts: p.Restarts}
+			}
+			if t := c.tallies[p.Revision]; t != nil {
+				known.others = t.Total()
 			}
 			c.pods[p.UID] = known
 			c.freeze(p.Revision, known.old)
