@@ -12,8 +12,8 @@ import (
 // Hidden replaces the value of a credential in the query of a URL.
 const Hidden = "REDACTED"
 
-// WithoutCredentials returns s without the credentials in its URLs. Everything that leaves the program and that
-// somebody else wrote passes through it: events, the ledger, statuses, logs and traces.
+// WithoutCredentials returns s without the credentials in it. Everything that leaves the program and that somebody else
+// wrote passes through it: events, the ledger, statuses, logs and traces.
 //
 // s may be one URL, or a text with any number of them. They may be percent-encoded, as in a package URL, or escaped as
 // in JSON. What counts as a credential:
@@ -23,8 +23,17 @@ const Hidden = "REDACTED"
 //   - the value of a parameter whose name is that of a credential, such as access_token or X-Amz-Signature. It becomes
 //     REDACTED. The fragment counts as a query: OAuth puts tokens there.
 //
-// What is in the path is kept. It cannot be told from the name of something.
-func WithoutCredentials(s string) string {
+// Outside of URLs, too:
+//   - a token whose form says so, such as ghp_… of GitHub, glpat-… of GitLab, AKIA… of AWS, and a JSON Web Token; and a
+//     private key in PEM.
+//   - what follows "Authorization:" or "Bearer".
+//   - the value of name=value, where the name ends as one of a credential does, such as REGISTRY_PASSWORD.
+//
+// What is in the path, and has no such form, is kept. It cannot be told from the name of something.
+func WithoutCredentials(s string) string { return withoutTokens(withoutURLs(s)) }
+
+// withoutURLs returns s without the credentials in its URLs.
+func withoutURLs(s string) string {
 	if !strings.ContainsAny(s, `@=%\`) {
 		return s
 	}
@@ -142,12 +151,19 @@ func isCredential(name string) bool {
 	if decoded, err := url.QueryUnescape(name); err == nil {
 		name = decoded
 	}
-	name = strings.ToLower(strings.Map(func(r rune) rune {
+	name = plainName(name)
+	return slices.Contains(credentialNames, name) || endsAsCredential(name)
+}
+
+func plainName(name string) string {
+	return strings.ToLower(strings.Map(func(r rune) rune {
 		if strings.ContainsRune("-_.~[]", r) {
 			return -1
 		}
 		return r
 	}, name))
-	return slices.Contains(credentialNames, name) ||
-		slices.ContainsFunc(credentialEnds, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+func endsAsCredential(name string) bool {
+	return slices.ContainsFunc(credentialEnds, func(end string) bool { return strings.HasSuffix(name, end) })
 }

@@ -48,7 +48,8 @@ type RevisionFigures struct {
 	Open     *float64
 	Restarts map[string]float64
 	// Pods is the number of existing pods. Unanswering counts those that serve and whose last two scrapes failed,
-	// or had none of the counters of before. Members counts those in the stateful cluster.
+	// or had none of the counters of before; those whose counters of outcomes fall again and again; and those that
+	// have never counted what they should have handled. Members counts those in the stateful cluster.
 	Pods        int
 	Unanswering int
 	Members     *float64

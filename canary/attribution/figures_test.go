@@ -75,6 +75,28 @@ func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 	}
 }
 
+// One request over HTTP/2 is not the others' fault: figures lack something only if more than a tenth does.
+func TestOneUnknownOutcomeLacksNothing(t *testing.T) {
+	t.Parallel()
+	for unknown, lacks := range map[float64]bool{1: false, 10: false, 11: true} {
+		b := newBench(true, Facts{
+			Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1"}}},
+			Pods:      []Pod{{UID: "p1", Revision: "r1"}},
+		})
+		b.read("p1", true, map[mapping.Key]float64{
+			entry(mapping.EntryHTTP, mapping.Unknown): unknown, entry(mapping.EntryHTTP, "200"): 100 - unknown,
+		})
+		f := b.one(t)
+		if r := f.Revisions[0]; r.Handled[mapping.Unknown] != unknown || r.Entered[mapping.Unknown] != unknown {
+			t.Errorf("%v of 100: %v, %v", unknown, r.Handled, r.Entered)
+		}
+		if has(f, "r1", "entry_requests_total", EntryOutcomesUnknown) != lacks ||
+			has(f, "r1", "handled_requests_total", OutcomesUnknown) != lacks {
+			t.Errorf("%v of 100: %+v", unknown, f.NoData)
+		}
+	}
+}
+
 // A sharded application with a mistyped annotation still does not handle requests where they enter.
 func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	t.Parallel()

@@ -45,6 +45,9 @@ const (
 // mark is the last accepted value of a counter.
 type mark struct {
 	value float64
+	// gone is what it had counted before it fell for good.
+	gone float64
+	fall fall
 	// odd counts the rejected readings in a row.
 	odd int
 	// reading is the number of the last reading that had the counter.
@@ -74,6 +77,10 @@ type process struct {
 type step struct {
 	deltas   map[mapping.Key]float64
 	rejected map[string]int
+	// hidden counts requests of which it is not known how they ended, because the counter fell that knew. fell means
+	// that such a counter is lower than it was.
+	hidden map[mapping.Key]float64
+	fell   bool
 	// reset means that the process restarted; open is what it had started before and not finished.
 	reset bool
 	open  float64
@@ -157,13 +164,17 @@ func (p *process) count(k mapping.Key, v float64, baseline bool, elapsed float64
 		s.deltas[k] = v - was.value
 	}
 	if odd == "" {
-		p.last[k] = mark{value: v, reading: p.reading}
+		p.last[k] = mark{value: v, gone: was.gone, reading: p.reading}
 		return
 	}
 	s.reject(odd)
+	if odd == RejectedFall {
+		was.fall.to(v)
+		s.fell = s.fell || unknownOf(k) != k
+	}
 	// Keep the accepted value as the base, so a single false value loses nothing.
 	if was.odd++; was.odd >= patience {
-		was = mark{value: v}
+		was = was.begun(v, k, s)
 	}
 	was.reading = p.reading
 	p.last[k] = was
@@ -250,7 +261,7 @@ func (p *process) entities(f mapping.Figure) map[string]float64 {
 	out := map[string]float64{}
 	for k, m := range p.last {
 		if k.Figure == f {
-			out[k.Entity] += m.value
+			out[k.Entity] += m.total()
 		}
 	}
 	return out
@@ -266,7 +277,7 @@ func (p *process) sum(f mapping.Figure) float64 {
 	total := 0.0
 	for k, m := range p.last {
 		if k.Figure == f {
-			total += m.value
+			total += m.total()
 		}
 	}
 	return total

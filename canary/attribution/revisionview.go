@@ -75,15 +75,40 @@ const missedForGood = 2
 func (v *revisionView) unanswering() int {
 	n := 0
 	for _, p := range v.pods {
-		missed, serves := p.appMissed, p.facts.Ready || p.app.read && p.facts.Running
+		missed, serves, falls := p.appMissed, p.facts.Ready || p.app.read && p.facts.Running, p.appFalls
 		if v.Stateful == "" {
-			missed, serves = p.entryMissed, p.facts.Ready
+			missed, serves, falls = p.entryMissed, p.facts.Ready, p.entryFalls
 		}
-		if serves && missed >= missedForGood {
+		if serves && (missed >= missedForGood || falls.often()) || v.mute(p) {
 			n++
 		}
 	}
 	return n
+}
+
+const (
+	// othersHandled is how many requests each of a Revision's other pods must have handled on average before a pod that
+	// has never counted any seems to hide them. Until then, it may have had none: some applications export a counter with
+	// its first request.
+	othersHandled = 100
+	// joinsWithin is how long after its beginning a pod is taken for a member of the cluster though it is not ready.
+	joinsWithin = 5 * time.Minute
+)
+
+// mute reports whether a pod of a stateful cluster has never counted a request, although it should have handled some:
+// others of its Revision did, and nothing says that it holds no shards.
+func (v *revisionView) mute(p *pod) bool {
+	joined := p.facts.Ready || p.facts.Running && v.now.Sub(p.since) >= joinsWithin
+	if v.Stateful == "" || p.app.source != "" || !joined || p.shards != nil && sum(p.shards) == 0 {
+		return false
+	}
+	tell := 0
+	for _, other := range v.pods {
+		if other.app.source != "" {
+			tell++
+		}
+	}
+	return tell > 0 && v.tally.Total()-p.others >= othersHandled*float64(tell)
 }
 
 // entered returns the requests that entered at the Revision, by class; nil if no pod exports them. It
@@ -103,7 +128,7 @@ func (v *revisionView) entered() map[string]float64 {
 			out[code[:1]+"xx"] += n
 		}
 	}
-	if out[mapping.Unknown] > 0 {
+	if out[mapping.Unknown] > mostUnknown*sum(out) {
 		v.lacks("entry_requests_total", EntryOutcomesUnknown)
 	}
 	return out
@@ -117,6 +142,10 @@ func (v *revisionView) noEntry() Reason {
 	return NotRead
 }
 
+// mostUnknown is the share of a Revision's requests whose outcome may be unknown. They are counted as such. One request
+// over HTTP/2 would otherwise make a figure incomplete for as long as the Revision exists.
+const mostUnknown = 0.1
+
 // outcomes returns the handled requests by outcome. An application that never exports an outcome does
 // not have zero errors.
 func (v *revisionView) outcomes() map[string]float64 {
@@ -124,7 +153,7 @@ func (v *revisionView) outcomes() map[string]float64 {
 	unknown := by[mapping.Unknown]
 	told, known := v.tellsOutcomes()
 	known = known || by[mapping.OK]+by[mapping.Error]+by[mapping.Timeout] > 0
-	if unknown > 0 || told && !known {
+	if unknown > mostUnknown*sum(by) || told && !known {
 		v.missing = append(v.missing, NoData{
 			Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown,
 			Detail: v.hint(),

@@ -53,7 +53,10 @@ type pod struct {
 	appErr, entryErr      error
 	// appMissed and entryMissed count the failed readings in a row.
 	appMissed, entryMissed int
-	appTold, entryTold     bool
+	appFalls, entryFalls   unsteady
+	// others is what its Revision had handled when the pod was first known.
+	others             float64
+	appTold, entryTold bool
 }
 
 // targets returns how many of its ports are read.
@@ -215,6 +218,9 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 			if known.old && !returned {
 				known.first = &first{restarts: p.Restarts}
 			}
+			if t := c.tallies[p.Revision]; t != nil {
+				known.others = t.Total()
+			}
 			c.pods[p.UID] = known
 			c.freeze(p.Revision, known.old)
 		}
@@ -297,6 +303,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		} else {
 			p.appMissed = 0
 		}
+		p.appFalls.note(s.fell)
 		batch.add(p, r, s, unread)
 		if byShard(s.deltas) && r.At.After(c.readTill) {
 			c.readTill = r.At
@@ -325,6 +332,7 @@ func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	unread, before := !p.entry.read, p.entry.at
 	s := p.entry.advance(r.Exposition, c.fold, p.old, p.facts.EntryIncarnation, r.At)
 	p.entryAt = r.At
+	p.entryFalls.note(s.fell)
 	if p.entry.hadRequests() {
 		p.birth.ask(before)
 	}
@@ -340,6 +348,7 @@ func (c *serviceCounts) count(t *Tally, s step) {
 		c.rejected[reason] += float64(n)
 	}
 	t.add(s.deltas)
+	t.add(s.hidden)
 }
 
 // fold limits how many entity types, shards and buckets are counted separately.

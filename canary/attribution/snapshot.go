@@ -180,8 +180,11 @@ func (c counters) since(was counters, known bool) (deltas map[mapping.Key]float6
 		return maps.Clone(c.Values), false
 	}
 	for k, v := range c.Values {
-		if d := v - was.Values[k]; d > 0 {
-			out[k] = d
+		switch d := v - was.Values[k]; {
+		case d > 0:
+			out[k] += d
+		case d < 0:
+			hide(out, k, v)
 		}
 	}
 	return out, true

@@ -199,20 +199,23 @@ const internalServerError = "500"
 // note returns how many were added. The two families are written one after the other, and a reading may
 // fall in between, so it counts only what two readings in a row show.
 func (c *cut) note(p *process, reset, baseline bool) float64 {
+	if reset {
+		*c = cut{}
+	}
 	gap := 0.0
 	for k, m := range p.last {
 		if k.Outcome != internalServerError {
 			continue
 		}
+		if m.odd > 0 {
+			return 0 // What it counts is in doubt.
+		}
 		switch k.Figure {
 		case mapping.EntryServing:
-			gap += m.value
+			gap += m.total()
 		case mapping.EntryHTTP:
-			gap -= m.value
+			gap -= m.total()
 		}
-	}
-	if reset {
-		*c = cut{}
 	}
 	if baseline {
 		c.base = gap

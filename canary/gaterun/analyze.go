@@ -143,7 +143,7 @@ func (r *Run) analyze(m Moment) {
 	asked := r.read(m, &w)
 	previous := r.Last()
 	j := m.Analyze(r.evidence.Run, plan, w)
-	lacking := b.lacking(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
+	lacking := lacking(w, r.evidence.Lacking)
 	if empty(w, delta) && asked.same(r.evidence) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running &&
 		equal(j, previous) {
 		r.setMessage("%s", r.progress(previous))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
 // podNameLength shortens a pod's UID. It still tells the pods of one Service apart.
@@ -71,7 +72,8 @@ func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
 	maps.Copy(above, s.Above) // of buckets in which nothing was counted, too
 	return judge.Arm{
 		Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors,
-		Codes: pod.Codes(), Above: above,
+		Untold: pod.Handled(b.stateful(pod.Revision))[mapping.Unknown], EntryUntold: pod.Handled(false)[mapping.Unknown],
+		Untimed: max(0, s.Finished-buckets.Total()), Codes: pod.Codes(), Above: above,
 	}
 }
 

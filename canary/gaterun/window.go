@@ -3,6 +3,7 @@
 package gaterun
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -78,15 +79,15 @@ func (b windowBuilder) arm(uid types.UID) judge.Arm {
 	tally, by := b.delta.Revisions[uid], b.handled(uid)
 	a := judge.Arm{
 		Finished: total(by), Errors: by[mapping.Error] + by[mapping.Timeout],
-		OutcomesUnknown:  b.missing(uid, "handled_requests_total"),
+		Untold:           by[mapping.Unknown],
+		OutcomesUnknown:  b.untold(uid, "handled_requests_total", attribution.OutcomesUnknown, by),
 		DurationsUnknown: b.untimed(uid),
 		Restarts:         total(tally.Restarts), StartedUnknown: true,
 	}
 	entered := tally.Handled(false)
 	a.Entered, a.EntryErrors = total(entered), entered[mapping.Error]+entered[mapping.Timeout]
-	if a.EntryUnknown = b.missing(uid, "entry_requests_total"); entered[mapping.Unknown] > 0 && a.EntryUnknown == "" {
-		a.EntryUnknown = string(attribution.EntryOutcomesUnknown)
-	}
+	a.EntryUntold = entered[mapping.Unknown]
+	a.EntryUnknown = b.untold(uid, "entry_requests_total", attribution.EntryOutcomesUnknown, entered)
 	_, a.EntryTook = tally.Durations(false)
 	a.Codes = tally.Codes()
 	a.NoCodes = b.missing(uid, "entry_requests_total") == string(attribution.EntryMetricsUnavailable)
@@ -101,14 +102,24 @@ func (b windowBuilder) arm(uid types.UID) judge.Arm {
 			a.OverdueUnknown = lacks
 		}
 	}
-	if by[mapping.Unknown] > 0 && a.OutcomesUnknown == "" {
-		a.OutcomesUnknown = string(attribution.OutcomesUnknown)
-	}
 	above, why := slower(buckets, a.Finished)
 	if a.Above = above; a.DurationsUnknown == "" {
 		a.DurationsUnknown = why
 	}
+	a.Untimed = max(0, a.Finished-buckets.Total())
 	return a
+}
+
+// untold returns why the outcomes of a Revision's requests are unknown. That they were once does not matter, only that
+// they are in this window, and of how many requests.
+func (b windowBuilder) untold(uid types.UID, figure string, reason attribution.Reason, by map[string]float64) string {
+	if why := b.missing(uid, figure); why != "" && why != string(reason) {
+		return why
+	}
+	if by[mapping.Unknown] > mostUnknown*total(by) {
+		return string(reason)
+	}
+	return ""
 }
 
 // open returns the open requests of a Revision, or why they are unknown.
@@ -149,14 +160,14 @@ func (b windowBuilder) untimed(uid types.UID) string {
 	return ""
 }
 
-// lacking returns why the handled requests of a Revision are unknown; empty if they are known.
-func (b windowBuilder) lacking(both ...types.UID) string {
-	for _, uid := range both {
-		if why := b.missing(uid, "handled_requests_total"); why != "" {
-			return why
-		}
+// lacking returns why the handled requests of one side are unknown; empty if they are known. A window without requests
+// does not change it.
+func lacking(w judge.Window, was string) string {
+	why := cmp.Or(w.Canary.OutcomesUnknown, w.Baseline.OutcomesUnknown)
+	if why == "" && w.Canary.Finished+w.Baseline.Finished == 0 && was == string(attribution.OutcomesUnknown) {
+		return was
 	}
-	return ""
+	return why
 }
 
 // seen describes what the application exports where a figure is missing for a reason.
@@ -169,9 +180,9 @@ func (b windowBuilder) seen(reason string) string {
 	return ""
 }
 
-// mostUntimed is the share of requests that may lack a duration, as aborted requests do.
-// Requests without a duration do not count as fast.
-const mostUntimed = 0.1
+// mostUnknown is the share of a side's requests in a window that may lack an outcome, as those over HTTP/2 do, or a
+// duration, as aborted ones do. The judge makes sure that they do not hide what a Pass rests on.
+const mostUnknown = 0.1
 
 // slower returns how many requests took longer than each bound of a cumulative histogram, or why that
 // is unknown.
@@ -181,7 +192,7 @@ func slower(buckets attribution.Buckets, finished float64) (above map[float64]fl
 		return nil, string(attribution.DurationsUnknown)
 	case len(buckets) > 0 && !buckets.Complete():
 		return nil, string(attribution.BucketsDiffer)
-	case finished-buckets.Total() > mostUntimed*finished:
+	case finished-buckets.Total() > mostUnknown*finished:
 		return nil, string(attribution.DurationsUnknown)
 	}
 	// The caller checks that its threshold is one of the bounds.

@@ -118,6 +118,10 @@ type metricData struct {
 	// in windows without data.
 	NoData  string `json:"noData,omitempty"`
 	Unknown sides  `json:"unknown,omitzero"`
+	// Untold counts the requests of either side in other windows that are not known to be bad or good.
+	// Concealed is why a Pass would not hold if they were bad.
+	Untold    sides  `json:"untold,omitzero"`
+	Concealed string `json:"-"`
 	// Crossed means that the comparison is decided, even if it is too early for a verdict. Failed and
 	// Warned are final.
 	Crossed bool           `json:"crossed,omitempty"`
@@ -178,13 +182,20 @@ func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before p
 		d.addYoung(m, youngC, youngB, baseline)
 	}
 	d.NoData = ""
+	kind := m.Kind.kind()
+	if lackC == "" {
+		d.Untold.Canary += whole(kind.untold(w.Canary)-kind.untold(w.Young.Canary), 0).N
+	}
+	if lackB == "" {
+		d.Untold.Baseline += whole(kind.untold(w.Baseline)-kind.untold(w.Young.Baseline), 0).N
+	}
 	if lackC != "" {
 		d.NoData = "canary: " + lackC
-		d.Unknown.Canary += whole(m.Kind.kind().requests(m, w.Canary)-m.Kind.kind().requests(m, w.Young.Canary), 0).N
+		d.Unknown.Canary += whole(kind.requests(m, w.Canary)-kind.requests(m, w.Young.Canary), 0).N
 	}
 	if lackB != "" {
 		d.NoData = "baseline: " + lackB
-		d.Unknown.Baseline += whole(m.Kind.kind().requests(m, w.Baseline)-m.Kind.kind().requests(m, w.Young.Baseline), 0).N
+		d.Unknown.Baseline += whole(kind.requests(m, w.Baseline)-kind.requests(m, w.Young.Baseline), 0).N
 	}
 	if m.Kind.kind().traits().codes {
 		d.note(m, w, before)

@@ -32,7 +32,7 @@ func strangeArm(rng *rand.Rand) Arm {
 		return ""
 	}
 	a := Arm{
-		Finished: number(500), Errors: number(5), OutcomesUnknown: reason(), Entered: number(500), EntryErrors: number(5), EntryUnknown: reason(),
+		Finished: number(500), Errors: number(5), OutcomesUnknown: reason(), Entered: number(500), EntryErrors: number(5), EntryUnknown: reason(), Untold: number(5), EntryUntold: number(5), Untimed: number(5),
 		EntryTook: number(100), NoCodes: rng.IntN(30) == 0, DurationsUnknown: reason(), Started: number(500), Unaccounted: number(2) / 100,
 		StartedUnknown: rng.IntN(30) == 0, OverdueUnknown: reason(), Open: number(20), OpenUnknown: reason(), Took: number(100), Restarts: number(2),
 	}

@@ -17,6 +17,8 @@ type kind interface {
 	tests(m Metric, w Window) []*test
 	// read returns what a side did, per test, or why that is unknown.
 	read(m Metric, a Arm, tests []*test) (did []tally, lack string)
+	// untold returns how many of the requests that read counts, or would, are not known to be bad or good.
+	untold(a Arm) float64
 	// column returns which of the columns of a shard counts the bad requests; false if none does.
 	column(m Metric) (column, bool)
 	// worst returns the baseline's worst stretch before the split; without requests if unknown.
@@ -113,6 +115,7 @@ type plain struct{}
 
 func (plain) requests(_ Metric, a Arm) float64  { return a.Finished }
 func (plain) tests(m Metric, _ Window) []*test  { return []*test{newTest(m, m.Threshold)} }
+func (plain) untold(Arm) float64                { return 0 }
 func (plain) column(Metric) (column, bool)      { return 0, false }
 func (plain) differed(past, float64) difference { return difference{1, 1} }
 func (plain) worst(worst, float64) tally        { return tally{} }

@@ -11,6 +11,8 @@ func (handledErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 	return counted(a.Finished, a.Errors, a.OutcomesUnknown)
 }
 
+func (handledErrors) untold(a Arm) float64 { return a.Untold }
+
 func (handledErrors) column(Metric) (column, bool) { return errorColumn, true }
 func (handledErrors) differed(p past, _ float64) difference {
 	return difference{p.Errors, p.WorstErrors}
@@ -30,6 +32,8 @@ func (entryErrors) requests(_ Metric, a Arm) float64 { return a.Entered }
 func (entryErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 	return counted(a.Entered, a.EntryErrors, a.EntryUnknown)
 }
+
+func (entryErrors) untold(a Arm) float64 { return a.EntryUntold }
 
 func (entryErrors) differed(p past, _ float64) difference { return difference{p.Entry, p.WorstEntry} }
 

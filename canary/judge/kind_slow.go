@@ -16,6 +16,8 @@ func (slow) traits() traits { return traits{source: Durations} }
 
 func (slow) read(_ Metric, a Arm, tests []*test) ([]tally, string) { return above(a, tests) }
 
+func (slow) untold(a Arm) float64 { return a.Untimed }
+
 func (slow) column(m Metric) (column, bool) { return slowColumn, m.Threshold == ShardSlowBound }
 
 func (slow) differed(p past, bound float64) difference { return p.above(bound) }
@@ -48,11 +50,13 @@ func (slowerAnywhere) tests(m Metric, w Window) []*test {
 
 func (slowerAnywhere) read(_ Metric, a Arm, tests []*test) ([]tally, string) { return above(a, tests) }
 
+func (slowerAnywhere) untold(a Arm) float64 { return a.Untimed }
+
 func (slowerAnywhere) differed(p past, bound float64) difference { return p.above(bound) }
 
 func (slowerAnywhere) worst(w worst, bound float64) tally { return w.above(bound) }
 
-// above returns how many requests of a side were slower than the bound of each test.
+// above returns how many requests of a side were slower than the bound of each test, of those that have a duration.
 func above(a Arm, tests []*test) ([]tally, string) {
 	out := make([]tally, len(tests))
 	switch {
@@ -68,7 +72,7 @@ func above(a Arm, tests []*test) ([]tally, string) {
 		if !ok {
 			return out, fmt.Sprintf("%v s is not a bound of the histogram", t.Bound)
 		}
-		out[i] = whole(a.Finished, n)
+		out[i] = whole(a.Finished-a.Untimed, n)
 	}
 	return out, ""
 }

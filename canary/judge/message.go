@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -47,7 +48,8 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	}
 	if e.Unanswering > 0 {
 		say = append(say,
-			fmt.Sprintf("%d pods of the canary are ready but cannot be scraped, so it is not known what they handle",
+			fmt.Sprintf("%d pods of the canary serve but do not tell what they handle: "+
+				"they cannot be scraped, or their counters are missing or fall",
 				e.Unanswering))
 	}
 	if e.Unsettled {
@@ -94,7 +96,7 @@ func explainMetric(p Plan, r verdict.MetricResult, m Metric, d *metricData) stri
 	case verdict.AnswersDiffer:
 		text += ", redirects with far other odds than the baseline"
 	case verdict.NoData:
-		text += ", no data: " + d.lacks()
+		text += ", no data: " + cmp.Or(d.lacks(), d.Concealed)
 	case verdict.InsufficientShards:
 		if text += ", too few shards that can be compared"; d.Same {
 			text += " for what the canary handled elsewhere"

@@ -97,6 +97,10 @@ func (d *metricData) evaluate(v analysis, m Metric) verdict.MetricResult {
 	res.P = d.P
 	same := d.Same && len(d.Tests) > 0 && v.represents(m, d.Tests[0].Canary)
 	d.Worse = d.worse(m)
+	d.Concealed = ""
+	if v.negligible || pass >= math.Log(l.pass) || same {
+		d.Concealed = d.conceals(m, l)
+	}
 
 	switch {
 	case d.Failed != "":
@@ -109,6 +113,8 @@ func (d *metricData) evaluate(v analysis, m Metric) verdict.MetricResult {
 		res.Verdict, res.Reason = v.open(), verdict.NoData
 	case !v.enough:
 		res.Verdict, res.Reason = v.open(), verdict.InsufficientSample
+	case d.Concealed != "":
+		res.Verdict, res.Reason = v.open(), verdict.NoData
 	case d.Worse && (v.negligible || l.relative):
 		res.Verdict, res.Reason = v.open(), verdict.Undecided
 	case v.negligible:

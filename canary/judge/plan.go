@@ -132,29 +132,32 @@ type Window struct {
 	RequestTimeout time.Duration
 	// Unsettled means that shards were being handed over.
 	Unsettled bool
-	// Unanswering counts the canary's serving pods that cannot be scraped, so their counts are unknown.
+	// Unanswering counts the canary's serving pods whose counts are unknown: they cannot be scraped, or do not
+	// tell them.
 	Unanswering int
 }
 
 // Arm is one side of the comparison in one window. All values are numbers of requests.
 type Arm struct {
-	// Finished counts all requests, Errors those that failed or timed out. OutcomesUnknown, if not
-	// empty, is the reason why Errors has no meaning.
-	Finished, Errors float64
-	OutcomesUnknown  string
-	// Entered counts requests by the side where they entered, EntryErrors the failed ones.
-	// EntryUnknown, if not empty, is the reason why they have no meaning.
-	Entered, EntryErrors float64
-	EntryUnknown         string
+	// Finished counts all requests, Errors those that failed or timed out, and Untold those of which it
+	// is not known. OutcomesUnknown, if not empty, is the reason why Errors has no meaning.
+	Finished, Errors, Untold float64
+	OutcomesUnknown          string
+	// Entered counts requests by the side where they entered, EntryErrors the failed ones, and
+	// EntryUntold those of which it is not known. EntryUnknown, if not empty, is the reason why they have
+	// no meaning.
+	Entered, EntryErrors, EntryUntold float64
+	EntryUnknown                      string
 	// EntryTook is the total seconds of the entered requests, 0 if unknown.
 	EntryTook float64
 	// Codes counts entered requests by status code. A key that is not three digits is a code that is
 	// not known. NoCodes means that nothing counts them.
 	Codes   map[string]float64
 	NoCodes bool
-	// Above counts requests above each bound in seconds. DurationsUnknown, if not empty, is the reason
-	// why Above has no meaning.
+	// Above counts requests above each bound in seconds, and Untimed finished ones without a duration.
+	// DurationsUnknown, if not empty, is the reason why Above has no meaning.
 	Above            map[float64]float64
+	Untimed          float64
 	DurationsUnknown string
 	// StartedUnknown means that nothing counts Started and Unaccounted. OverdueUnknown is why it is not
 	// yet known whether some requests are overdue.

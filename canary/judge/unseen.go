@@ -60,19 +60,19 @@ func (e *evidence) unproven(p Plan, elapsed time.Duration) bool {
 	for _, m := range p.Metrics {
 		d := e.Metrics[m.Name]
 		if m.Kind == Errors && m.Critical && !m.DryRun && unseen > 0 && d != nil && len(d.Tests) > 0 &&
-			!d.Tests[0].holds(p.levels(m), m, unseen) {
+			!d.Tests[0].holds(p.levels(m), m, tally{N: unseen, K: unseen}) {
 			return true
 		}
 	}
 	return false
 }
 
-// holds reports whether the canary is good enough with so many more bad requests. In a sharded Service
+// holds reports whether the canary is good enough with so many more requests and bad ones. In a sharded Service
 // the shards have been compared already, and nobody knows of which shards the open requests are; so it
 // must not be worse than tolerated over all of them.
-func (t *test) holds(l levels, m Metric, more float64) bool {
+func (t *test) holds(l levels, m Metric, more tally) bool {
 	with := *t
-	with.Canary = tally{N: t.Canary.N + more, K: t.Canary.K + more}
+	with.Canary = whole(t.Canary.N+more.N, t.Canary.K+more.K)
 	with.Odds = t.Odds.plus(table{canary: t.Canary, baseline: t.Baseline},
 		table{canary: with.Canary, baseline: t.Baseline})
 	negligible, compared := with.passes(m, l.relative)

@@ -25,6 +25,7 @@ type Young struct{ Canary, Baseline Arm }
 func (a *Arm) Add(o Arm) {
 	a.Finished, a.Errors = a.Finished+o.Finished, a.Errors+o.Errors
 	a.Entered, a.EntryErrors = a.Entered+o.Entered, a.EntryErrors+o.EntryErrors
+	a.Untold, a.EntryUntold, a.Untimed = a.Untold+o.Untold, a.EntryUntold+o.EntryUntold, a.Untimed+o.Untimed
 	above := maps.Clone(a.Above)
 	if above == nil {
 		above = map[float64]float64{}

@@ -99,41 +99,6 @@ func check(text string) error {
 	return checkParts(expr)
 }
 
-// changing are the functions of counters whose results are not counts since the counters began.
-var changing = []string{"rate", "irate", "increase", "delta", "idelta", "deriv"}
-
-// checkParts looks for functions and selectors that cannot be right.
-func checkParts(expr parser.Expr) error {
-	ofRevision := false
-	var wrong error
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		switch part := n.(type) {
-		case *parser.Call:
-			if slices.Contains(changing, part.Func.Name) {
-				wrong = fmt.Errorf(
-					"%s() is not allowed; return the counters themselves, as sum(…) does: the differences since the run began are taken for you",
-					part.Func.Name,
-				)
-			}
-		case *parser.VectorSelector:
-			if !equals(part, sample.Namespace) {
-				wrong = fmt.Errorf(
-					"the series %s are not limited to one namespace; add a label matcher such as namespace={{namespace}}",
-					nameOf(part),
-				)
-			}
-			ofRevision = ofRevision || equals(part, sample.Revision)
-		}
-		return nil
-	})
-	if wrong == nil && !ofRevision {
-		wrong = errors.New(
-			"nothing in it is limited to one Revision, so the canary and its baseline would be the same; add a label matcher such as revision={{revision}}",
-		)
-	}
-	return wrong
-}
-
 func nameOf(s *parser.VectorSelector) string {
 	if s.Name != "" {
 		return s.Name

@@ -12,7 +12,8 @@ import (
 )
 
 const good = `total: sum(requests_total{namespace={{namespace}}, revision={{ revision }}})
-bad: sum(requests_total{namespace={{namespace}}, service={{service}}, revision={{revision}}, code=~"5.."}) or vector(0)
+bad: sum(requests_total{namespace={{namespace}}, service={{service}}, revision={{revision}}, code=~"5.."})
+  or 0 * sum(requests_total{namespace={{namespace}}, revision={{revision}}})
 `
 
 func TestFill(t *testing.T) {
@@ -83,5 +84,56 @@ func TestExample(t *testing.T) {
 	}
 	if _, err := Parse("checkout", example["query.checkout"]); err != nil {
 		t.Error(err)
+	}
+}
+
+// A count is a sum of counters. What else PromQL can make of them is refused: it would become less, or stand for
+// something else, although no counter did.
+func TestOnlyCountersAreCounted(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`sum(X)`:                      "",
+		`sum(X) + sum(X)`:             "",
+		`sum(X) - sum(X)`:             "",
+		`sum(X) * 2`:                  "",
+		`sum(X) / 2`:                  "",
+		`sum(max by (pod) (X))`:       "",
+		`sum(last_over_time(X[1d]))`:  "",
+		`sum(max_over_time(X[1d]))`:   "",
+		`sum(X) or 0 * sum(X)`:        "",
+		`sum(X) or (sum(X) * 0)`:      "",
+		`round(sum(X))`:               "",
+		`sum(changes(X[5m]))`:         "changes() is not allowed",
+		`sum(resets(X[5m]))`:          "resets() is not allowed",
+		`sum(increase(X[5m]))`:        "increase() is not allowed",
+		`sum(count_over_time(X[5m]))`: "count_over_time() is not allowed",
+		`sum(sum_over_time(X[5m]))`:   "sum_over_time() is not allowed",
+		`sum(avg_over_time(X[5m]))`:   "avg_over_time() is not allowed",
+		`sum(timestamp(X))`:           "timestamp() is not allowed",
+		`absent(X)`:                   "absent() is not allowed",
+		`count(X)`:                    "count(…) is not allowed",
+		`avg(X)`:                      "avg(…) is not allowed",
+		`quantile(0.9, X)`:            "quantile(…) is not allowed",
+		`sum(X) or sum(X)`:            "or sum(requests_total{",
+		`sum(X) or vector(0)`:         "or vector(0) is not allowed",
+		`sum(X or X)`:                 "or requests_total{",
+		`sum(X) unless sum(X)`:        "the operator unless is not allowed",
+		`sum(X) and sum(X)`:           "the operator and is not allowed",
+		`sum(X) > 5`:                  "the operator > is not allowed",
+		`sum(X) / sum(X)`:             "may be divided by a number only",
+		`sum(X) % 10`:                 "the operator % is not allowed",
+		`sum(X) ^ 2`:                  "the operator ^ is not allowed",
+		`sum(rate(X[5m])) or sum(changes(requests_total[5m]))`:   "or sum(changes(",
+		`max(X) + sum(last_over_time(resets(X[1h])[1d:1m]))`:     "resets() is not allowed",
+		`sum(X) or (0 * sum(X) + 1)`:                             "or (0 * sum(",
+		`sum(X) or 1 * sum(X)`:                                   "or 1 * sum(",
+		`sum(label_replace(X, "a", "$1", "b", "(.*)"))`:          "",
+		`sum(requests_total{namespace={{namespace}}}) or sum(X)`: "or sum(requests_total{",
+	} {
+		text = strings.ReplaceAll(text, "X", "requests_total{namespace={{namespace}},revision={{revision}}}")
+		err := check(text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
 	}
 }

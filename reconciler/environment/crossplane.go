@@ -163,6 +163,11 @@ func (o object) fate() lifecycle.Fate {
 	return lifecycle.FateDeleted
 }
 
+// composes reports whether an object is a composite for which Crossplane has chosen a Composition.
+func (o object) composes() bool {
+	return o.text("spec.crossplane.compositionRef.name", "spec.compositionRef.name") != ""
+}
+
 // resources are the objects that a composite is made of.
 func (o object) resources() []lifecycle.ResourceRef {
 	list := o.list("spec", "crossplane", "resourceRefs")

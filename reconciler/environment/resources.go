@@ -5,7 +5,6 @@ package environment
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -107,77 +106,6 @@ func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef,
 		return nil, true
 	}
 	return append([]lifecycle.ResourceRef{composite}, object{u}.resources()...), true
-}
-
-// fates returns the resources with their fates: those that are known, and those of objects that were not read before.
-// Again reads all objects; the fate of one that is gone or cannot be read stays as it was. Known is false if one may
-// be read later.
-func (r *reader) fates(ctx context.Context, resources, known []lifecycle.ResourceRef,
-	again bool,
-) (out []lifecycle.ResourceRef, complete bool) {
-	out, complete = slices.Clone(resources), true
-	room := lifecycle.MaxResources
-	for i := range out {
-		ref := &out[i]
-		if was := slices.IndexFunc(known, ref.Same); was >= 0 {
-			ref.Fate = known[was].Fate
-		}
-		if ref.Fate != "" && !again {
-			continue
-		}
-		u, err := r.get(ctx, *ref)
-		switch {
-		case err != nil && !forbidden(err):
-			logging.FromContext(ctx).Debugw("Could not read what becomes of a resource; trying again", "kind", ref.Kind, "name",
-				ref.Name, "error", err)
-			return out, false // one that cannot be read is often one of many
-		case u != nil:
-			fate, err := r.fate(ctx, object{u}, &room)
-			if err != nil {
-				logging.FromContext(ctx).Debugw("Could not read what becomes of a composite; trying again", "kind", ref.Kind,
-					"name", ref.Name, "error", err)
-				return out, false
-			}
-			ref.Fate = fate
-		}
-	}
-	return out, complete
-}
-
-// fate is what becomes of what an object stands for. A composite stands for what it is made of: if any of that is
-// deleted, so is it, and if it is not known of any, nor is it of the composite. Room bounds the objects that are
-// read.
-func (r *reader) fate(ctx context.Context, o object, room *int) (lifecycle.Fate, error) {
-	made := o.resources()
-	if len(made) == 0 || o.at("spec", "forProvider") != nil {
-		return o.fate(), nil
-	}
-	all := map[lifecycle.Fate]bool{}
-	for _, ref := range made {
-		if *room--; *room < 0 {
-			all[""] = true
-			break
-		}
-		u, err := r.get(ctx, ref)
-		switch {
-		case err != nil && !forbidden(err):
-			return "", err
-		case u == nil:
-			all[""] = true
-			continue
-		}
-		fate, err := r.fate(ctx, object{u}, room)
-		if err != nil {
-			return "", err
-		}
-		all[fate] = true
-	}
-	for _, fate := range []lifecycle.Fate{lifecycle.FateDeleted, "", lifecycle.FateOrphaned} {
-		if all[fate] {
-			return fate, nil
-		}
-	}
-	return lifecycle.FateNone, nil
 }
 
 // left returns one of the resources that still exists, and one that may not be read; nil if there is none. One that
