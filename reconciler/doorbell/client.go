@@ -125,7 +125,7 @@ func (c *client) do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn.Do(r) //nolint:wrapcheck // it says what was requested
+	return conn.Do(r)
 }
 
 // StatusError is an answer other than 2xx.

@@ -105,7 +105,7 @@ func (r *ringer) Ring(ctx context.Context, key Key, change Change) error {
 		}
 		r.mu.Lock()
 		if ctx.Err() != nil {
-			return ctx.Err() //nolint:wrapcheck // the caller's own
+			return ctx.Err()
 		}
 		w = r.keys[key]
 	}
