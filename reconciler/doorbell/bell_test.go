@@ -184,7 +184,7 @@ func TestRetryAfterOfAnswers(t *testing.T) {
 		"": 0, "5": 5 * time.Second, "-5": 0, "0": 0, "soon": 0, "99999999999": 24 * time.Hour, "999999": 24 * time.Hour,
 		"Fri, 02 Jan 2026 15:05:05 GMT": time.Minute, "Fri, 02 Jan 2026 15:00:00 GMT": 0,
 	} {
-		r := &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {header}}, Body: http.NoBody}
+		r := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {header}}, Body: http.NoBody}
 		if got := statusOf(r, now).RetryAfter; got != want {
 			t.Errorf("Retry-After %q is %v, want %v", header, got, want)
 		}

@@ -38,6 +38,8 @@ const (
 	trustFor = time.Minute
 	// mostMessage limits what is read of an error.
 	mostMessage = 4 << 10
+	// longestRetryAfter, in seconds, is what counts of a longer one.
+	longestRetryAfter = 24 * 60 * 60
 )
 
 // client sends requests to one server.
@@ -157,7 +159,7 @@ func statusOf(r *http.Response, now time.Time) *StatusError {
 	}
 	after := r.Header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(after); err == nil && seconds > 0 {
-		e.RetryAfter = min(time.Duration(seconds), 86400) * time.Second
+		e.RetryAfter = time.Duration(min(seconds, longestRetryAfter)) * time.Second
 	} else if at, err := http.ParseTime(after); err == nil {
 		e.RetryAfter = max(0, at.Sub(now))
 	}

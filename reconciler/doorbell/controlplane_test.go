@@ -235,7 +235,7 @@ func expired(t *testing.T, w *world, ns string) {
 			return false
 		}
 		answers.Add(1)
-		fmt.Fprintf(rw, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: %s"}}`+"\n", old)
+		_, _ = fmt.Fprintf(rw, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: %s"}}`+"\n", old)
 		return true
 	})
 	d := w.start(t, api, core, ns, smallPages)

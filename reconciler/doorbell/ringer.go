@@ -317,7 +317,7 @@ func (q queue) Less(i, j int) bool {
 }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
-func (q *queue) Push(x any) { *q = append(*q, x.(*waiting)) } //nolint:errcheck,forcetypeassert // only used here
+func (q *queue) Push(x any) { *q = append(*q, x.(*waiting)) } //nolint:errcheck // only used here
 
 func (q *queue) Pop() any {
 	old := *q

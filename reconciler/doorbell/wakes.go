@@ -147,7 +147,7 @@ func (q wakeQueue) Swap(i, j int) {
 }
 
 func (q *wakeQueue) Push(x any) {
-	w := x.(*wake) //nolint:errcheck,forcetypeassert // only used here
+	w := x.(*wake) //nolint:errcheck // only used here
 	w.index = len(*q)
 	*q = append(*q, w)
 }
