@@ -80,7 +80,7 @@ func settings(args []string, getenv func(string) string) (doorbell.Config, strin
 	f := flag.NewFlagSet("doorbell", flag.ContinueOnError)
 	f.StringVar(&c.Core.URL, "core", "", "URL of the core. Required.")
 	f.StringVar(&c.Core.CAFile, "core-ca-file", "",
-		"File with the certificates that the core is trusted by, in addition to the system's. It may be replaced.")
+		"File with the certificates that the core is trusted by. By default, the system's. It may be replaced.")
 	f.StringVar(&c.Core.TokenFile, "core-token-file", "",
 		"File with the token for the core: that of a projected volume, with the audience of the core. It may be replaced.")
 	f.StringVar(&c.API.URL, "server", server, "URL of the API server. In a pod, its own by default.")

@@ -21,7 +21,7 @@ import (
 type Access struct {
 	// URL is where the server is.
 	URL string
-	// CAFile has the certificates that are trusted in addition to the system's; empty: only the system's.
+	// CAFile has the certificates that the server is trusted by; empty: the system's.
 	CAFile string
 	// TokenFile has a token for the server; empty: none is sent.
 	TokenFile string
@@ -80,16 +80,16 @@ func (c *client) connect(now time.Time) (*http.Client, error) {
 	if c.current != nil && (len(ca) == 0 || bytes.Equal(ca, c.ca)) {
 		return c.current, nil
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil || pool == nil {
+	var pool *x509.CertPool // nil: the system's, which take a MiB
+	if c.CAFile != "" {
 		pool = x509.NewCertPool()
-	}
-	if c.CAFile != "" && !pool.AppendCertsFromPEM(ca) {
-		if c.current != nil {
-			return c.current, nil
+		if !pool.AppendCertsFromPEM(ca) {
+			if c.current != nil {
+				return c.current, nil
+			}
+			return nil, fmt.Errorf("%s contains no certificate; it must contain those that %s is trusted by, as PEM",
+				c.CAFile, c.URL)
 		}
-		return nil, fmt.Errorf("%s contains no certificate; it must contain those that %s is trusted by, as PEM",
-			c.CAFile, c.URL)
 	}
 	if c.current != nil {
 		c.current.CloseIdleConnections()

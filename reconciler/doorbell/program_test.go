@@ -69,10 +69,13 @@ func (p *program) memory(t *testing.T) (resident, peak uint64) {
 
 func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
+// built builds a program as it is in an image.
 func built(t *testing.T, name, folder string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, folder).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, folder)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as ko builds the images
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", folder, err, out)
 	}
 	return path

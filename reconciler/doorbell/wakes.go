@@ -3,9 +3,9 @@
 package doorbell
 
 import (
-	"container/heap"
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 )
@@ -16,37 +16,40 @@ const firstRewake = 5 * time.Second
 
 // wake is when a CDEventSubject wants to be looked at.
 type wake struct {
-	name string
 	// at is what its annotation says, and due when it is rung next, both in Unix milliseconds; at is zero if it cannot be
 	// read.
 	at, due int64
 	rung    uint8
-	index   int
 }
 
 // wakes are the times at which CDEventSubjects want to be looked at. Nothing stores them: the annotations are read
-// again at each start.
+// again at each start. They are the only memory that grows with the cluster, so there is no heap beside the map: all are
+// looked at when one is due, which takes a millisecond.
 type wakes struct {
 	namespace string
 	// most is the longest delay between two rings for the same time.
 	most time.Duration
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	byName  map[string]*wake
-	queue   wakeQueue
+	mu     sync.Mutex
+	byName map[string]wake
+	// first is the earliest time at which one may be due.
+	first   int64
 	changed chan struct{}
 }
 
 func newWakes(namespace string, most time.Duration, log *slog.Logger) *wakes {
-	return &wakes{namespace: namespace, most: most, log: log, byName: map[string]*wake{}, changed: make(chan struct{}, 1)}
+	return &wakes{
+		namespace: namespace, most: most, log: log,
+		byName: map[string]wake{}, first: math.MaxInt64, changed: make(chan struct{}, 1),
+	}
 }
 
 // clear forgets all, because a list of all CDEventSubjects follows.
 func (w *wakes) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.byName, w.queue = map[string]*wake{}, nil
+	w.byName = map[string]wake{}
 }
 
 // see reads the annotation of a CDEventSubject.
@@ -55,19 +58,15 @@ func (w *wakes) see(c Change, o *Object) {
 	defer w.mu.Unlock()
 	name := o.Metadata.Name
 	text, wants := o.Metadata.Annotations[wakeAnnotation]
-	known := w.byName[name]
 	if c == Deleted || !wants {
-		if known != nil {
-			heap.Remove(&w.queue, known.index)
-			delete(w.byName, name)
-		}
+		delete(w.byName, name)
 		return
 	}
 	var at int64
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		at = t.Add(time.Millisecond - 1).UnixMilli() // never too early
 	}
-	if known != nil && known.at == at {
+	if known, ok := w.byName[name]; ok && known.at == at {
 		return
 	}
 	if at == 0 {
@@ -75,15 +74,8 @@ func (w *wakes) see(c Change, o *Object) {
 			"annotation must be a time in the form of RFC 3339, such as 2026-01-02T15:04:05Z",
 			"subject", name, "annotation", wakeAnnotation, "value", text)
 	}
-	if known == nil {
-		known = &wake{name: name}
-		w.byName[name] = known
-		known.at, known.due = at, at
-		heap.Push(&w.queue, known)
-	} else {
-		known.at, known.due, known.rung = at, at, 0
-		heap.Fix(&w.queue, known.index)
-	}
+	w.byName[name] = wake{at: at, due: at}
+	w.first = min(w.first, at)
 	select {
 	case w.changed <- struct{}{}:
 	default:
@@ -95,11 +87,10 @@ func (w *wakes) run(ctx context.Context, ring func(context.Context, Key, Change)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		name, wait := w.next(time.Now())
-		if name != "" {
+		due, wait := w.due(time.Now())
+		for _, name := range due {
 			// It fails only if the context ends. The annotation is read again at the next start.
 			_ = ring(ctx, Key{Subjects, w.namespace, name}, Updated)
-			continue
 		}
 		timer.Reset(wait)
 		select {
@@ -110,52 +101,29 @@ func (w *wakes) run(ctx context.Context, ring func(context.Context, Key, Change)
 	}
 }
 
-// next returns a CDEventSubject that is due, or how long to wait for one.
-func (w *wakes) next(now time.Time) (string, time.Duration) {
+// due returns the CDEventSubjects that are due, and how long to wait for the next.
+func (w *wakes) due(now time.Time) (names []string, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.queue) == 0 {
-		return "", time.Hour
+	if w.first <= now.UnixMilli() {
+		w.first = math.MaxInt64
+		for name, one := range w.byName {
+			if one.due <= now.UnixMilli() {
+				names = append(names, name)
+				one.due = now.Add(min(w.most, firstRewake<<one.rung)).UnixMilli()
+				one.rung = min(one.rung+1, 16)
+				w.byName[name] = one
+			}
+			w.first = min(w.first, one.due)
+		}
 	}
-	first := w.queue[0]
-	if wait := first.due - now.UnixMilli(); wait > 0 {
-		// The clock may be set meanwhile.
-		return "", time.Duration(min(wait, time.Hour.Milliseconds())) * time.Millisecond
-	}
-	first.due = now.Add(min(w.most, firstRewake<<first.rung)).UnixMilli()
-	first.rung = min(first.rung+1, 16)
-	heap.Fix(&w.queue, 0)
-	return first.name, 0
+	// The clock may be set meanwhile.
+	return names, time.Duration(min(w.first-now.UnixMilli(), time.Hour.Milliseconds())) * time.Millisecond
 }
 
 // len returns how many CDEventSubjects want to be looked at.
 func (w *wakes) len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.queue)
-}
-
-// wakeQueue is a heap: first what is due first.
-type wakeQueue []*wake
-
-func (q wakeQueue) Len() int           { return len(q) }
-func (q wakeQueue) Less(i, j int) bool { return q[i].due < q[j].due }
-
-func (q wakeQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-
-func (q *wakeQueue) Push(x any) {
-	w := x.(*wake) //nolint:errcheck // only used here
-	w.index = len(*q)
-	*q = append(*q, w)
-}
-
-func (q *wakeQueue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	return last
+	return len(w.byName)
 }
