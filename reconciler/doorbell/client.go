@@ -34,6 +34,8 @@ const (
 	// A connection on which nothing arrives is checked after pingAfter, and closed pingWithin later.
 	pingAfter  = 30 * time.Second
 	pingWithin = 15 * time.Second
+	// mostUnread is how much of an answer may have arrived before it is read.
+	mostUnread = 64 << 10
 	// trustFor is how long the file with certificates is not read again.
 	trustFor = time.Minute
 	// mostMessage limits what is read of an error.
@@ -101,7 +103,12 @@ func (c *client) connect(now time.Time) (*http.Client, error) {
 			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
 			TLSHandshakeTimeout: handshakeWithin,
 			ForceAttemptHTTP2:   true,
-			HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWithin},
+			HTTP2: &http.HTTP2Config{
+				SendPingTimeout: pingAfter, PingTimeout: pingWithin,
+				// While too many keys wait, watches are not read. What arrives is in memory then, so it is limited, but not for
+				// all together: they must not stop the other requests.
+				MaxReceiveBufferPerStream: mostUnread, MaxReceiveBufferPerConnection: 32 * mostUnread,
+			},
 			DisableCompression:  true, // it takes more memory than it saves
 			MaxConnsPerHost:     c.conns,
 			MaxIdleConnsPerHost: c.conns,

@@ -33,7 +33,7 @@ type Config struct {
 
 // Defaults are the settings for everything that depends on no installation.
 var Defaults = Config{
-	Lease: "doorbell", SweepEvery: 10 * time.Minute, RingWithin: time.Minute, Parallel: 4, MostWaiting: 4096,
+	Lease: "doorbell", SweepEvery: 10 * time.Minute, RingWithin: time.Minute, Parallel: 4, MostWaiting: 1024,
 	StoreEvery: time.Minute, AbsentFor: 30 * time.Second,
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,12 @@ func (c *fakeCore) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.rings)
+}
+
+func (c *fakeCore) atOnce() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most
 }
 
 func says(kind resultKind) func(context.Context, Key) result {
@@ -89,8 +96,8 @@ func TestChangesMeanwhileRingOnceMore(t *testing.T) {
 			t.Error("the first change must count as answered, the later ones not yet")
 		}
 		time.Sleep(time.Minute)
-		if core.count() != 2 || core.most != 1 || !r.Answered(r.Mark()) {
-			t.Errorf("%d rings, %d at once, answered %v; want 2, 1, true", core.count(), core.most, r.Answered(r.Mark()))
+		if core.count() != 2 || core.atOnce() != 1 || !r.Answered(r.Mark()) {
+			t.Errorf("%d rings, %d at once, answered %v; want 2, 1, true", core.count(), core.atOnce(), r.Answered(r.Mark()))
 		}
 	})
 }
@@ -154,10 +161,10 @@ func TestRefusedIsGivenUp(t *testing.T) {
 // TestDownCoreIsNotHammered has ten thousand keys wait for a core that is down for an hour.
 func TestDownCoreIsNotHammered(t *testing.T) {
 	const keys = 10_000
-	up := false
+	var up atomic.Bool
 	core := &fakeCore{}
 	core.answer = func(context.Context, Key) result {
-		if up {
+		if up.Load() {
 			return result{kind: answered}
 		}
 		return result{kind: failed, err: errors.New("connection refused")}
@@ -173,14 +180,13 @@ func TestDownCoreIsNotHammered(t *testing.T) {
 		if s := r.state(); !s.down || s.waiting != keys || time.Since(s.oldest) < time.Hour {
 			t.Errorf("the state is %+v", s)
 		}
-		core.most = 0
-		up = true
+		up.Store(true)
 		time.Sleep(2 * lastProbe)
 		if s := r.state(); s.waiting != 0 || s.down {
 			t.Errorf("%d keys wait although the core is up again", s.waiting)
 		}
-		if core.most > 4 {
-			t.Errorf("%d rings at once, want at most 4", core.most)
+		if most := core.atOnce(); most > 4 {
+			t.Errorf("%d rings at once, want at most 4", most)
 		}
 	})
 }
@@ -316,6 +322,8 @@ func TestEachChangeIsRungAfterIt(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Hour)
+			core.mu.Lock()
+			defer core.mu.Unlock()
 			for key, at := range changed {
 				if answeredFrom[key].Before(at) {
 					t.Errorf("seed %d: %v changed at %v, and was last rung at %v", seed, key, at, answeredFrom[key])
