@@ -23,8 +23,8 @@ type wake struct {
 }
 
 // wakes are the times at which CDEventSubjects want to be looked at. Nothing stores them: the annotations are read
-// again at each start. They are the only memory that grows with the cluster, so there is no heap beside the map: all are
-// looked at when one is due, which takes a millisecond.
+// again at each start. They are the only memory that grows with the cluster, so there is no heap beside the map: all
+// are looked at when one is due, which takes a millisecond.
 type wakes struct {
 	namespace string
 	// most is the longest delay between two rings for the same time.
