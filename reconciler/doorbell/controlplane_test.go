@@ -245,7 +245,7 @@ func expired(t *testing.T, w *world, ns string) {
 				return false
 			}
 		}
-		return core.got("sweep") > 0 && d.quiet()
+		return core.sweptAfter("Service "+ns+"/s0") && d.quiet()
 	})
 	if core.got("Service "+ns+"/old") != 0 {
 		t.Error("what was answered already is rung")

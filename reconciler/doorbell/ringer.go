@@ -177,7 +177,7 @@ func (r *ringer) next(now time.Time) (*waiting, Change, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	down := r.inRow >= tripAfter
-	if len(r.queue) == 0 || r.underway >= r.limit || down && r.underway > 0 {
+	if len(r.queue) == 0 || r.underway >= r.limit {
 		return nil, "", time.Hour // until notified
 	}
 	w := r.queue[0]

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -277,6 +278,14 @@ func (c *coreServer) last(key string) string {
 		}
 	}
 	return ""
+}
+
+// sweptAfter reports whether a sweep was rung after a key.
+func (c *coreServer) sweptAfter(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rung := slices.IndexFunc(c.order, func(s string) bool { return strings.HasSuffix(s, key) })
+	return rung >= 0 && slices.Contains(c.order[rung:], "sweep")
 }
 
 func (c *coreServer) forget() {
