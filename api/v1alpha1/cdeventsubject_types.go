@@ -16,6 +16,11 @@ import (
 // to treat the object as one that it has never seen. Events that are pending about it are dropped.
 const ForgetAnnotation = GroupName + "/forget"
 
+// WakeAnnotation on a CDEventSubject is the next time at which something is due although nothing changes: a limit
+// that elapses, another attempt to deliver. Its value is in the form of RFC 3339. Who writes the CDEventSubject keeps
+// it up to date, and removes it when nothing is due. In the serverless mode, the core is started at that time.
+const WakeAnnotation = GroupName + "/wake"
+
 // CDEventSubject stores what the controller knows about a watched object, the events
 // about it that are not delivered yet, and how far each source has acknowledged them.
 //

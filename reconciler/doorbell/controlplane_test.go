@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doorbell
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// TestRealAPIServer runs doorbells against one API server, because starting it takes longest. Each part has a namespace
+// and a Lease of its own.
+func TestRealAPIServer(t *testing.T) {
+	w := newWorld(t)
+	before := runtime.NumGoroutine()
+	t.Run("kinds that appear later", func(t *testing.T) { appearing(t, w) }) // first: it installs Serving
+	for name, part := range map[string]func(*testing.T, *world, string){
+		"keys": keys, "wake": waking, "restart": restart, "changes-expired": expired, "list-expired": listExpired, "back-in-time": backInTime,
+		"copied": copied, "core-down": coreDown, "interrupted": interrupted, "two": two, "random": random,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.namespace(name)
+			part(t, w, name)
+		})
+	}
+	eventually(t, "no goroutine is left of the doorbells", func() bool { return runtime.NumGoroutine() < before+20 })
+}
+
+func TestAnnotationsAreThoseOfTheAPI(t *testing.T) {
+	if wakeAnnotation != v1alpha1.WakeAnnotation || forgetAnnotation != v1alpha1.ForgetAnnotation {
+		t.Error("the doorbell reads other annotations than the ledger has")
+	}
+}
+
+func appearing(t *testing.T, w *world) {
+	api, core := w.between(t), newCoreServer(t)
+	d := w.start(t, api, core, "appearing")
+	eventually(t, "it asks for Services again", func() bool { return api.count("GET", "/services?") > 2 })
+	if d.watchesAll() {
+		t.Error("it watches what is not installed")
+	}
+	w.add(Sources, system, "early")
+	eventually(t, "what is installed is rung", func() bool { return core.got("CDEventSource "+system+"/early") > 0 })
+	if err := w.InstallServing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.add(Services, "default", "first")
+	eventually(t, "a Service is rung", func() bool { return core.got("Service default/first") > 0 && d.quiet() })
+}
+
+func keys(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	d := w.start(t, api, core, ns)
+	eventually(t, "it is quiet", d.quiet)
+	if core.got("sweep") == 0 {
+		t.Error("no sweep at the start")
+	}
+	rung := func(what, key string, n int) {
+		t.Helper()
+		eventually(t, what+" is rung as "+key, func() bool { return core.got(key) >= n })
+	}
+	service := "Service " + ns + "/cart"
+	w.add(Services, ns, "cart")
+	rung("a Service", service, 1)
+	if got := core.last(service); got != "add "+service {
+		t.Errorf("the first ring is %q", got)
+	}
+	w.add(Routes, ns, "cart", ownedBy("cart"))
+	rung("a Route", service, 2)
+	w.add(Revisions, ns, "cart-00001", ofService("cart"))
+	rung("a Revision", service, 3)
+	w.remove(Revisions, ns, "cart-00001")
+	rung("a deleted Revision", service, 4)
+	if got := core.last(service); got != "update "+service {
+		t.Errorf("the ring about a deleted Revision is %q: its Service is not deleted", got)
+	}
+	w.add(DomainMappings, ns, "shop.example.com")
+	rung("a DomainMapping", "DomainMapping "+ns+"/shop.example.com", 1)
+	w.add(Sources, ns, "events")
+	rung("a source", "CDEventSource "+ns+"/events", 1)
+	rung("a namespace", "Namespace "+ns, 1)
+	w.remove(Services, ns, "cart")
+	eventually(t, "a deletion is rung", func() bool { return core.last(service) == "delete "+service })
+
+	// What the core writes itself rings nothing.
+	subject := "service-" + ns
+	w.add(Subjects, system, subject)
+	w.annotate(Subjects, system, subject, "note", "more")
+	w.add(Routes, ns, "standalone")
+	w.add(Revisions, ns, "standalone-00001")
+	w.add(Subjects, ns, "elsewhere") // not the ledger's namespace
+	never(t, "something was rung that is nothing to report", func() bool {
+		all := core.all()
+		return strings.Contains(all, subject) || strings.Contains(all, "standalone") || strings.Contains(all, "elsewhere")
+	})
+	w.annotate(Subjects, system, subject, v1alpha1.ForgetAnnotation, "true")
+	rung("what is to be forgotten", "CDEventSubject "+system+"/"+subject, 1)
+	w.remove(Subjects, system, subject)
+	eventually(t, "a deleted entry is rung", func() bool {
+		return core.last("/"+subject) == "delete CDEventSubject "+system+"/"+subject
+	})
+
+	response := httptest.NewRecorder()
+	d.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		"cdevents_doorbell_rings_total{result=\"answered\"} ", "cdevents_doorbell_waiting_keys 0\n", "cdevents_doorbell_last_answered_timestamp_seconds ",
+		"cdevents_doorbell_oldest_unanswered_seconds 0\n", `cdevents_doorbell_watching{resource="services.serving.knative.dev"} 1`,
+		`cdevents_doorbell_watch_restarts_total{resource="namespaces"} 0`, "# TYPE cdevents_doorbell_rings_total counter\n",
+	} {
+		if !strings.Contains(response.Body.String(), want) {
+			t.Errorf("/metrics does not contain %q:\n%s", want, response.Body)
+		}
+	}
+	health := httptest.NewRecorder()
+	d.Handler().ServeHTTP(health, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil))
+	if health.Code != http.StatusOK {
+		t.Errorf("/healthz answers %d", health.Code)
+	}
+}
+
+func waking(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	d := w.start(t, api, core, ns)
+	eventually(t, "it is quiet", d.quiet)
+	key := "CDEventSubject " + system + "/service-" + ns
+	w.add(Subjects, system, "service-"+ns)
+	at := time.Now().Add(2 * time.Second)
+	w.annotate(Subjects, system, "service-"+ns, v1alpha1.WakeAnnotation, at.Format(time.RFC3339))
+	eventually(t, "it is rung at its time", func() bool { return core.got(key) == 1 })
+	if early := at.Truncate(time.Second); time.Now().Before(early) {
+		t.Errorf("rung before %v", early)
+	}
+	// The time is known again after a restart, although nothing changed since.
+	w.annotate(Subjects, system, "service-"+ns, v1alpha1.WakeAnnotation, time.Now().Add(5*time.Second).Format(time.RFC3339))
+	eventually(t, "it is quiet", d.quiet)
+	d.stop()
+	core.forget()
+	w.start(t, api, core, ns)
+	eventually(t, "it is rung at its time", func() bool { return core.got(key) == 1 })
+	w.annotate(Subjects, system, "service-"+ns, v1alpha1.WakeAnnotation, "")
+}
+
+// restart: what changed while no doorbell ran is rung, and nothing else.
+func restart(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	d := w.start(t, api, core, ns)
+	for i := range 5 {
+		w.add(Services, ns, "s"+strconv.Itoa(i))
+	}
+	eventually(t, "all are rung", func() bool { return core.got("Service "+ns+"/s4") > 0 && d.quiet() })
+	d.stop()
+	core.forget()
+	lists := api.count("GET", "/services?", "limit=100")
+
+	w.annotate(Services, ns, "s1", "note", "changed")
+	w.remove(Services, ns, "s2")
+	w.add(Services, ns, "s5")
+	d = w.start(t, api, core, ns)
+	eventually(t, "what changed is rung", func() bool {
+		return core.got("Service "+ns+"/s1") == 1 && core.last("/s2") == "delete Service "+ns+"/s2" && core.got("Service "+ns+"/s5") == 1
+	})
+	eventually(t, "it is quiet", d.quiet)
+	if core.got("Service "+ns+"/s0") != 0 || api.count("GET", "/services?", "limit=100") != lists {
+		t.Errorf("it did not continue where the last one ended: %s", core.all())
+	}
+}
+
+// setAccount changes what the Lease says is answered.
+func (w *world) setAccount(t *testing.T, lease string, change func(*account)) {
+	t.Helper()
+	l, err := w.kube.CoordinationV1().Leases(system).Get(t.Context(), lease, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a account
+	if err := json.Unmarshal([]byte(l.Annotations[answeredAnnotation]), &a); err != nil {
+		t.Fatal(err)
+	}
+	change(&a)
+	l.Annotations[answeredAnnotation] = string(must[[]byte](t)(json.Marshal(a)))
+	if _, err := w.kube.CoordinationV1().Leases(system).Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) account(t *testing.T, lease string) (a account) {
+	t.Helper()
+	l, err := w.kube.CoordinationV1().Leases(system).Get(t.Context(), lease, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(l.Annotations[answeredAnnotation]), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// settled starts a doorbell and stops it when everything is answered.
+func (w *world) settled(t *testing.T, api *between, core *coreServer, lease string) {
+	t.Helper()
+	d := w.start(t, api, core, lease)
+	eventually(t, "it is quiet", d.quiet)
+	d.stop()
+	core.forget()
+}
+
+// expired: the API server no longer has the changes, so it answers 410.
+func expired(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	old := w.add(Services, ns, "old").GetResourceVersion()
+	for i := range 7 {
+		w.add(Services, ns, "s"+strconv.Itoa(i))
+	}
+	w.settled(t, api, core, ns)
+	// An API server that was restarted has no changes from before, and etcd none from before a compaction: to the
+	// doorbell, both look like this.
+	w.setAccount(t, ns, func(a *account) { a.Positions[Services.String()] = old })
+	var answers atomic.Int32
+	api.setDisturb(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("resourceVersion") != old || !strings.Contains(r.URL.Path, "/services") {
+			return false
+		}
+		answers.Add(1)
+		_, _ = fmt.Fprintf(rw, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: %s"}}`+"\n", old)
+		return true
+	})
+	d := w.start(t, api, core, ns, smallPages)
+	eventually(t, "all that is newer is rung, and what is deleted looked for", func() bool {
+		for i := range 7 {
+			if core.got("Service "+ns+"/s"+strconv.Itoa(i)) == 0 {
+				return false
+			}
+		}
+		return core.sweptAfter("Service "+ns+"/s0") && d.quiet()
+	})
+	if core.got("Service "+ns+"/old") != 0 {
+		t.Error("what was answered already is rung")
+	}
+	if answers.Load() != 1 {
+		t.Errorf("%d watches from there", answers.Load())
+	}
+	d.stop()
+
+	// What the API server itself says of the first resourceVersion that ever was.
+	core.forget()
+	api.setDisturb(nil)
+	w.setAccount(t, ns, func(a *account) { a.Positions[Services.String()] = "1" })
+	d = w.start(t, api, core, ns, smallPages)
+	eventually(t, "all is rung", func() bool { return core.got("Service "+ns+"/old") > 0 && d.quiet() })
+}
+
+func smallPages(d *Doorbell) {
+	for _, w := range d.watchers {
+		w.pageSize = 3
+	}
+}
+
+// listExpired: a list takes so long that its rest is no longer available. It is not begun again, because with a slow
+// core it would never end.
+func listExpired(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	for i := range 9 {
+		w.add(Services, ns, "s"+strconv.Itoa(i))
+	}
+	var once sync.Once
+	var changed string
+	api.setDisturb(func(rw http.ResponseWriter, r *http.Request) bool {
+		rest := r.URL.Query().Get("continue")
+		if rest == "" || !strings.Contains(r.URL.Path, "/services") {
+			return false
+		}
+		did := false
+		once.Do(func() {
+			// A Service of an earlier page changes, and one of a later page appears.
+			changed = "Service " + ns + "/s0"
+			w.annotate(Services, ns, "s0", "note", "changed")
+			w.add(Services, ns, "s9")
+			rw.Header().Set("Content-Type", "application/json")
+			rw.WriteHeader(http.StatusGone)
+			_ = json.NewEncoder(rw).Encode(metav1.Status{
+				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, ListMeta: metav1.ListMeta{Continue: rest},
+				Status: "Failure", Reason: metav1.StatusReasonExpired, Code: http.StatusGone, Message: "the provided continue parameter is too old",
+			})
+			did = true
+		})
+		return did
+	})
+	d := w.start(t, api, core, ns, smallPages)
+	eventually(t, "all is rung", func() bool {
+		for i := range 10 {
+			if core.got("Service "+ns+"/s"+strconv.Itoa(i)) == 0 {
+				return false
+			}
+		}
+		return changed != "" && d.quiet()
+	})
+	if core.got(changed) < 2 {
+		t.Error("a change during the list was not rung")
+	}
+	if got := d.watchers[0].lists.Load(); got != 1 {
+		t.Errorf("%d lists, want 1", got)
+	}
+}
+
+// backInTime: a backup of etcd was restored, so that what is stored is from a future that never was.
+func backInTime(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	w.add(Services, ns, "cart")
+	w.settled(t, api, core, ns)
+	const future = "1000000000000"
+	w.setAccount(t, ns, func(a *account) { a.Positions[Services.String()] = future })
+	d := w.start(t, api, core, ns)
+	eventually(t, "everything is rung", func() bool { return core.got("Service "+ns+"/cart") > 0 && d.quiet() })
+	w.annotate(Services, ns, "cart", "note", "changed")
+	eventually(t, "a change is rung", func() bool { return core.got("Service "+ns+"/cart") > 1 })
+	eventually(t, "the future is forgotten", func() bool { return newer(future, w.account(t, ns).Positions[Services.String()]) })
+}
+
+// copied: the Lease was restored into another cluster, whose resourceVersions are others.
+func copied(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	w.add(Services, ns, "cart")
+	w.settled(t, api, core, ns)
+	w.setAccount(t, ns, func(a *account) { a.UID = "that-of-the-original" })
+	d := w.start(t, api, core, ns)
+	eventually(t, "everything is rung", func() bool { return core.got("Service "+ns+"/cart") > 0 && d.quiet() })
+	if a := w.account(t, ns); a.UID == "that-of-the-original" {
+		t.Error("the account is still the other cluster's")
+	}
+}
+
+// coreDown: changes while the core is down are rung when it is up again, even by another doorbell.
+func coreDown(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	d := w.start(t, api, core, ns)
+	eventually(t, "it is quiet", d.quiet)
+	core.forget()
+	var refused atomic.Int32
+	down := func(string) int { refused.Add(1); return http.StatusServiceUnavailable }
+	core.setAnswer(down)
+	for i := range 30 {
+		w.add(Services, ns, "s"+strconv.Itoa(i))
+	}
+	time.Sleep(3 * time.Second)
+	if n := refused.Load(); n < tripAfter || n > 3*tripAfter {
+		t.Errorf("%d rings while the core is down", n)
+	}
+	before := w.account(t, ns)
+	d.stop()
+	if after := w.account(t, ns); after.Positions[Services.String()] != before.Positions[Services.String()] {
+		t.Error("what nobody has answered is stored as answered")
+	}
+	d = w.start(t, api, core, ns)
+	time.Sleep(time.Second)
+	core.setAnswer(func(string) int { return http.StatusAccepted })
+	eventually(t, "all are rung", func() bool {
+		for i := range 30 {
+			if core.got("Service "+ns+"/s"+strconv.Itoa(i)) == 0 {
+				return false
+			}
+		}
+		return d.quiet()
+	})
+}
+
+// interrupted: the connection to the API server breaks, and it answers 503 and 429 for a while.
+func interrupted(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	d := w.start(t, api, core, ns)
+	eventually(t, "it is quiet", d.quiet)
+	until := time.Now().Add(3 * time.Second)
+	api.setDisturb(func(rw http.ResponseWriter, _ *http.Request) bool {
+		if time.Now().After(until) {
+			return false
+		}
+		rw.Header().Set("Retry-After", "1")
+		rw.WriteHeader([]int{429, 503}[rand.N(2)])
+		return true
+	})
+	api.CloseClientConnections()
+	w.add(Services, ns, "cart")
+	w.remove(Services, ns, "cart")
+	key := "Service " + ns + "/cart"
+	eventually(t, "the deletion is rung", func() bool { return core.last(key) == "delete "+key && d.quiet() })
+	if d.watchers[0].lists.Load() > 1 || d.watchers[0].restarts.Load() == 0 {
+		t.Error("it must continue without a list")
+	}
+}
+
+// two doorbells store in the same Lease.
+func two(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	a, b := w.start(t, api, core, ns), w.start(t, api, core, ns)
+	for i := range 40 {
+		w.add(Services, ns, "s"+strconv.Itoa(i))
+	}
+	eventually(t, "both are quiet", func() bool { return a.quiet() && b.quiet() && core.got("Service "+ns+"/s39") > 0 })
+	a.stop()
+	b.stop()
+	core.forget()
+	d := w.start(t, api, core, ns)
+	eventually(t, "a third one is quiet", d.quiet)
+	if text := core.all(); strings.Contains(text, "Service ") {
+		t.Errorf("it rings again what they have: %s", text)
+	}
+}
+
+// seen is what a core that reads live finds of a Service.
+func (w *world) seen(t *testing.T, ns, name string) string {
+	text := ""
+	for kind, object := range map[*Kind]string{Services: name, Routes: name, Revisions: name + "-00001"} {
+		o, err := w.of(kind, ns).Get(t.Context(), object, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			t.Errorf("reading %s %s: %v", kind, object, err)
+		default:
+			text += kind.Resource[:2] + o.GetResourceVersion() + " "
+		}
+	}
+	fields := strings.Fields(text)
+	return fmt.Sprint(len(fields), sum(fields))
+}
+
+// sum does not depend on the order.
+func sum(all []string) (n int) {
+	for _, s := range all {
+		v, _ := strconv.Atoi(s[2:])
+		n += v * (1 + int(s[0]) + 3*int(s[1]))
+	}
+	return n
+}
+
+// random changes objects at random, with doorbells that are stopped, a core that fails, and connections that break. In
+// the end, the last ring of each key must have been after its last change: a core that reads then sees how it is now.
+func random(t *testing.T, w *world, ns string) {
+	api := w.between(t)
+	core := newCoreServer(t)
+	var mu sync.Mutex
+	read := map[string]string{}
+	const services = 8
+	core.setAnswer(func(key string) int {
+		mu.Lock() // so that what is read first is stored first
+		defer mu.Unlock()
+		if name, ours := strings.CutPrefix(key, "Service "+ns+"/"); ours {
+			read[name] = w.seen(t, ns, name)
+		}
+		if key == Sweep.String() { // as the core looks for what is gone
+			for i := range services {
+				read["s"+strconv.Itoa(i)] = w.seen(t, ns, "s"+strconv.Itoa(i))
+			}
+		}
+		if rand.N(4) == 0 {
+			return http.StatusInternalServerError
+		}
+		return http.StatusAccepted
+	})
+	d := w.start(t, api, core, ns, smallPages)
+	exists := map[string]bool{}
+	change := func(kind *Kind, name, object string) {
+		id := kind.Resource + object
+		switch {
+		case !exists[id] && kind == Services:
+			w.add(kind, ns, object)
+		case !exists[id] && kind == Routes:
+			w.add(kind, ns, object, ownedBy(name))
+		case !exists[id]:
+			w.add(kind, ns, object, ofService(name))
+		case rand.N(4) == 0:
+			w.remove(kind, ns, object)
+			exists[id] = false
+			return
+		default:
+			w.annotate(kind, ns, object, "note", strconv.Itoa(rand.Int()))
+		}
+		exists[id] = true
+	}
+	for i := range 250 {
+		name := "s" + strconv.Itoa(rand.N(services))
+		switch rand.N(3) {
+		case 0:
+			change(Services, name, name)
+		case 1:
+			change(Routes, name, name)
+		default:
+			change(Revisions, name, name+"-00001")
+		}
+		switch {
+		case i%60 == 59:
+			d.stop() // and misses some
+		case i%60 == 9 && i > 60:
+			d = w.start(t, api, core, ns, smallPages)
+		case i%25 == 24:
+			api.CloseClientConnections()
+		}
+	}
+	d.stop()
+	d = w.start(t, api, core, ns, smallPages)
+	eventually(t, "everything is answered", d.quiet)
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range services {
+		name := "s" + strconv.Itoa(i)
+		if now := w.seen(t, ns, name); read[name] != now && (read[name] != "" || now != "0 0") {
+			t.Errorf("%s was last seen as %q, and is %q", name, read[name], now)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > 400 {
+		t.Errorf("%d goroutines", n)
+	}
+}
