@@ -70,8 +70,9 @@ type Memory struct {
 	LastShift time.Time `json:"lastShift,omitzero"`
 	// Episodes holds the incidents that have not ended.
 	Episodes map[Incident]*Episode `json:"episodes,omitempty"`
-	// Waits is when each wait began, by this process's clock. It is not stored: trouble that comes
-	// with each rollout is not worth a write, and another process has another clock.
+	// Waits is when each wait began, by this process's clock. It is not part of what is stored: trouble that comes
+	// with each rollout is not worth a write, and another process has another clock. Only a process that keeps
+	// nothing in memory has the ledger store it, apart from the memory.
 	Waits map[Wait]time.Time `json:"-"`
 	// Cluster is the memory of the Service's stateful cluster.
 	Cluster *ClusterMemory `json:"cluster,omitempty"`

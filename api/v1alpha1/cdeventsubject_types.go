@@ -16,9 +16,9 @@ import (
 // to treat the object as one that it has never seen. Events that are pending about it are dropped.
 const ForgetAnnotation = GroupName + "/forget"
 
-// WakeAnnotation on a CDEventSubject is the next time at which something is due although nothing changes: a limit
-// that elapses, another attempt to deliver. Its value is in the form of RFC 3339. Who writes the CDEventSubject keeps
-// it up to date, and removes it when nothing is due. In the serverless mode, the core is started at that time.
+// WakeAnnotation is when the object of a CDEventSubject must be looked at again, in RFC 3339. Only the serverless mode
+// sets it: something lasts that is announced later, an event is pending, or the CDEventSubject is to be deleted. It is
+// made from the status with each write, so a watcher of metadata can keep the time.
 const WakeAnnotation = GroupName + "/wake"
 
 // CDEventSubject stores what the controller knows about a watched object, the events
@@ -102,6 +102,14 @@ type CDEventSubjectStatus struct {
 	Pending int64 `json:"pending"`
 	// oldestPending is the time of the oldest transition whose event is pending.
 	OldestPending *metav1.MicroTime `json:"oldestPending,omitempty"`
+	// waits is since when something lasts that is announced when it has lasted for its limit, by what that is: an outage,
+	// for example. Only the serverless mode, which keeps nothing in memory, sets it.
+	Waits map[string]metav1.MicroTime `json:"waits,omitempty"`
+	// due is when the object must be looked at again because of what lasts. Only the serverless mode sets it.
+	Due *metav1.MicroTime `json:"due,omitempty"`
+	// attempts lists, for each source whose oldest pending event about this object is not accepted yet, what came of it.
+	// Only the serverless mode sets it.
+	Attempts []Attempt `json:"attempts,omitempty"`
 	// dropped is the number of dropped events, by reason.
 	Dropped map[string]int64 `json:"dropped,omitempty"`
 	// conditions are the latest observations of the object. Delivered is False while an
@@ -138,6 +146,22 @@ type Recipient struct {
 	// undecided is true if the source's filters could not be applied yet. The event stays
 	// pending until they can be applied.
 	Undecided bool `json:"undecided,omitempty"`
+}
+
+// Attempt is what came of the oldest pending event of a source.
+type Attempt struct {
+	// source is the UID of the CDEventSource.
+	Source types.UID `json:"source"`
+	// sequence is the number of the transition.
+	Sequence int64 `json:"sequence"`
+	// tries is the number of attempts. It is 0 if none was made, because the sink has no address, for example.
+	Tries int64 `json:"tries,omitempty"`
+	// failures is the number of those attempts that use up spec.delivery.retry of the source.
+	Failures int64 `json:"failures,omitempty"`
+	// notBefore is when the event may be sent again.
+	NotBefore metav1.MicroTime `json:"notBefore"`
+	// sink is a hash of what the source said of its sinks. If it changes, the count begins anew.
+	Sink string `json:"sink,omitempty"`
 }
 
 // Profile contains everything apart from the transition that shapes an event.

@@ -44,6 +44,7 @@ type step func(*sourceQueue, *attempt) decision
 
 // chain is what every attempt goes through, until a step decides otherwise.
 var chain = []step{
+	(*sourceQueue).resume,
 	(*sourceQueue).prepare,
 	(*sourceQueue).admit,
 	(*sourceQueue).pace,

@@ -72,6 +72,10 @@ type Options struct {
 	// Tracer is nil if nothing is traced.
 	Tracer Tracer
 	Leader Leader
+	// Now is the clock of retries and pauses; nil for that of the machine.
+	Now func() time.Time
+	// Random spreads retries; nil for math/rand.
+	Random func() float64
 	// WorkersPerSource bounds how many attempts at one sink are under way; 0 for 16.
 	WorkersPerSource int
 	// NewQueue makes the queue of a source; nil for one with WorkersPerSource workers.
@@ -105,6 +109,9 @@ func New(ctx context.Context, o Options) *Delivery {
 	}
 	if o.NewQueue == nil {
 		o.NewQueue = func(_ types.UID, w Work) Queue { return &workers{most: o.WorkersPerSource, work: w} }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.ProbeEvery == 0 {
 		o.ProbeEvery = probeEvery

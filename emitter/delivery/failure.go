@@ -87,7 +87,7 @@ func (q *sourceQueue) retryLater(a *attempt) decision {
 func (q *sourceQueue) hold(a *attempt, wait time.Duration) decision {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.retries.hold(a.key, wait)
+	q.retries.hold(a.key, q.d.Now().Add(wait))
 	return after(wait)
 }
 

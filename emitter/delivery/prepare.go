@@ -112,6 +112,7 @@ func (q *sourceQueue) address(a *attempt) decision {
 		q.setProblem(err.Error())
 		return after(unresolved)
 	}
+	a.policy.Random = q.d.Random
 	return next
 }
 

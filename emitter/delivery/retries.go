@@ -33,10 +33,15 @@ type retry struct {
 	notBefore time.Time
 }
 
+// of reports whether it is the history of an event.
+func (r retry) of(event ledger.Pending) bool {
+	return r.line == event.Name && r.sequence == event.Transition.Sequence && r.at.Equal(event.Transition.Time)
+}
+
 // failed counts one more failure of an event.
 func (r *retries) failed(key ledger.Key, event ledger.Pending, out transport.Outcome) retry {
 	t := r.byObject[key]
-	if t.line != event.Name || t.sequence != event.Transition.Sequence || !t.at.Equal(event.Transition.Time) {
+	if !t.of(event) {
 		t = retry{line: event.Name, sequence: event.Transition.Sequence, at: event.Transition.Time}
 	}
 	t.tries++
@@ -44,24 +49,28 @@ func (r *retries) failed(key ledger.Key, event ledger.Pending, out transport.Out
 		t.failures++
 	}
 	t.last = out
+	r.set(key, t)
+	return t
+}
+
+func (r *retries) set(key ledger.Key, t retry) {
 	if r.byObject == nil {
 		r.byObject = map[ledger.Key]retry{}
 	}
 	r.byObject[key] = t
-	return t
 }
 
-// hold keeps an object from being tried for a while.
-func (r *retries) hold(key ledger.Key, wait time.Duration) {
+// hold keeps an object from being tried until then.
+func (r *retries) hold(key ledger.Key, until time.Time) {
 	if t, ok := r.byObject[key]; ok {
-		t.notBefore = time.Now().Add(wait)
+		t.notBefore = until
 		r.byObject[key] = t
 	}
 }
 
 // wait is how long it takes until an object may be tried.
-func (r *retries) wait(key ledger.Key) time.Duration {
-	return max(time.Until(r.byObject[key].notBefore), 0)
+func (r *retries) wait(key ledger.Key, now time.Time) time.Duration {
+	return max(r.byObject[key].notBefore.Sub(now), 0)
 }
 
 // release lets the chosen events be tried now. Their failures still count.
@@ -88,9 +97,8 @@ func (r *retries) drop(key ledger.Key) {
 	}
 }
 
-// pause sends a sink nothing for as long as it asks, or longer if it asked for that before.
-func (r *retries) pause(url string, asked time.Duration) {
-	until := time.Now().Add(asked)
+// pause sends a sink nothing until then, or longer if it asked for that before.
+func (r *retries) pause(url string, until time.Time) {
 	if !until.After(r.paused[url]) {
 		return
 	}
@@ -101,12 +109,12 @@ func (r *retries) pause(url string, asked time.Duration) {
 }
 
 // pausedFor is how long a sink still wants no requests.
-func (r *retries) pausedFor(url string) time.Duration {
+func (r *retries) pausedFor(url string, now time.Time) time.Duration {
 	until, ok := r.paused[url]
 	if !ok {
 		return 0
 	}
-	left := time.Until(until)
+	left := until.Sub(now)
 	if left <= 0 {
 		delete(r.paused, url)
 	}

@@ -275,10 +275,10 @@ func TestRetriesAreForgotten(t *testing.T) {
 	for i := range 100 {
 		a.failed(ledger.Key{Name: fmt.Sprint(i)}, ledger.Pending{Name: "x"}, transport.Outcome{})
 	}
-	a.pause("sink", time.Nanosecond)
+	a.pause("sink", time.Now())
 	a.forget(func(ledger.Key, retry) bool { return true })
 	time.Sleep(time.Millisecond)
-	if a.pausedFor("sink") != 0 || len(a.paused) != 0 || a.byObject != nil {
+	if a.pausedFor("sink", time.Now()) != 0 || len(a.paused) != 0 || a.byObject != nil {
 		t.Errorf("%+v", a)
 	}
 }

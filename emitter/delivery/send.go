@@ -5,7 +5,6 @@ package delivery
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
@@ -65,7 +64,7 @@ func (q *sourceQueue) acknowledge(a *attempt) decision {
 	if a.outcome.Class != transport.Acknowledged {
 		return next
 	}
-	now := time.Now()
+	now := q.d.Now()
 	q.setDelivered(now)
 	q.d.Metrics.Delivered(q.label(), a.event.Type(), now.Sub(a.pending.Transition.Time))
 	if a.incomplete {

@@ -63,7 +63,7 @@ func (q *sourceQueue) setUndecided(key ledger.Key, err error) {
 func (q *sourceQueue) NotYet(key ledger.Key) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.retries.wait(key)
+	return q.retries.wait(key, q.d.Now())
 }
 
 // noteFailure counts a failed attempt, and returns the source as it is now. It returns
@@ -81,7 +81,7 @@ func (q *sourceQueue) noteFailure(a *attempt) (retry, *v1alpha1.CDEventSource, b
 // pause leaves a sink alone that asks for it. Afterwards it gets one event at first.
 func (q *sourceQueue) pause(url string, asked time.Duration) {
 	q.mu.Lock()
-	q.retries.pause(url, asked)
+	q.retries.pause(url, q.d.Now().Add(asked))
 	q.mu.Unlock()
 	q.ramp.restart()
 }
@@ -89,7 +89,7 @@ func (q *sourceQueue) pause(url string, asked time.Duration) {
 func (q *sourceQueue) pausedFor(url string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.retries.pausedFor(url)
+	return q.retries.pausedFor(url, q.d.Now())
 }
 
 // forget drops what is known of an object about which nothing is pending.

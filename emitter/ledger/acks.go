@@ -144,7 +144,7 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	defer stop()
 	var wg sync.WaitGroup
 	work := func() {
-		for l.next(writing) {
+		for l.queue != nil && l.next(writing) {
 		}
 	}
 	for range workers {
@@ -160,7 +160,9 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	<-ctx.Done()
 	defer time.AfterFunc(flushFor, stop).Stop()
 	l.HandOver(func(types.NamespacedName) bool { return true })
-	l.queue.ShutDown() // it still hands out what it contains
+	if l.queue != nil {
+		l.queue.ShutDown() // it still hands out what it contains
+	}
 	for range flushWorkers {
 		wg.Go(work)
 	}

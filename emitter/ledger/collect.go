@@ -62,6 +62,18 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 // maxCollectErrors is how many CDEventSubjects may fail to be deleted before Collect gives up until its next call.
 const maxCollectErrors = 10
 
+// Expire deletes a CDEventSubject that is finished, and has been for long enough by its WakeAnnotation.
+func (l *Ledger) Expire(ctx context.Context, name string, now time.Time) error {
+	l.mu.RLock()
+	sub, ok := l.subjects[name]
+	expired := ok && sub.object != nil && Finished(sub.object) && !Woken(sub.object).After(now)
+	l.mu.RUnlock()
+	if !expired {
+		return nil
+	}
+	return l.collect(ctx, sub)
+}
+
 func (l *Ledger) collect(ctx context.Context, sub *subject) error {
 	sub.writing.Lock()
 	defer sub.writing.Unlock()

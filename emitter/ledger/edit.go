@@ -151,6 +151,7 @@ func (e *edit) journal(c Change, router Router) error {
 	e.changed = true
 	st.Removed = c.Memory.Gone()
 	e.conditions(c)
+	st.Waits, st.Due = Waits(c.Waits), Micro(c.Due)
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
 	st.Replayed = append(st.Replayed, c.Replay...)
 	recipients := make([][]Recipient, len(c.Transitions))
@@ -266,6 +267,7 @@ func (e *edit) finish(operator func(types.UID) bool) {
 	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return len(j.Recipients) == 0 })
 	used := profilesUsed(st.Journal)
 	maps.DeleteFunc(st.Profiles, func(name string, _ v1alpha1.Profile) bool { return !used[name] })
+	st.Attempts = slices.DeleteFunc(st.Attempts, func(a v1alpha1.Attempt) bool { return !awaits(st, a) })
 	e.bound(operator)
 	st.Pending, st.OldestPending = 0, nil
 	for i := range st.Journal {

@@ -118,12 +118,14 @@ type Ledger struct {
 	// acks takes the CDEventSubjects with acknowledgements to write. It is the ledger's own
 	// queue, which the workers of Run take from, unless WithAcks sets another.
 	acks    Acks
-	queue   ackQueue
+	queue   ackQueue // nil with another one
 	maxHeld int
 	// leader is nil if this process leads for all objects.
 	leader Leader
 	// informer is nil if it is not known what the watch has shown.
 	informer Informer
+	// owed is nil if this process keeps in memory what it owes.
+	owed     *Owed
 	delivery Delivery
 }
 
@@ -146,14 +148,16 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 		metrics:  metrics,
 		subjects: map[string]*subject{},
 		byKey:    map[Key][]*subject{},
-		queue:    newAckQueue(),
 		released: make(chan struct{}),
 		maxHeld:  maxHeld,
 		delivery: noDelivery{},
 	}
-	l.acks = l.queue
 	for _, o := range options {
 		o(l)
+	}
+	if l.acks == nil {
+		l.queue = newAckQueue()
+		l.acks = l.queue
 	}
 	return l
 }

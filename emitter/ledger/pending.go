@@ -31,6 +31,8 @@ type Pending struct {
 	// Unreadable is set if the transition cannot be read. It then has only a sequence number,
 	// time and type, and is dropped when the events before it are sent.
 	Unreadable error
+	// Attempt, if set, is what came of it in a process that keeps nothing in memory.
+	Attempt *v1alpha1.Attempt
 }
 
 // Subjects returns the CDEventSubjects of a watched object, one for each UID that it has had.
@@ -135,6 +137,11 @@ func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool
 // may have edited it.
 func pending(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Recipient) Pending {
 	o := Pending{Name: s.Name, Subject: s.Spec, Undecided: r.Undecided, at: j.Time.Time}
+	if i := slices.IndexFunc(s.Status.Attempts, func(a v1alpha1.Attempt) bool {
+		return a.Source == r.Source && a.Sequence == j.Sequence
+	}); i >= 0 {
+		o.Attempt = &s.Status.Attempts[i]
+	}
 	profile, ok := s.Status.Profiles[r.Profile]
 	err := json.Unmarshal(j.Transition.Raw, &o.Transition)
 	switch {

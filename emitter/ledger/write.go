@@ -28,6 +28,10 @@ type Change struct {
 	At time.Time
 	// Replay, if not empty, names the only recipients.
 	Replay []types.UID
+	// Waits are since when something lasts that is not announced yet, and Due is when to look again because of that. They
+	// are for an observer that keeps nothing in memory; any other leaves them empty.
+	Waits map[lifecycle.Wait]time.Time
+	Due   time.Time
 }
 
 // Decide receives the newest known state, nil if there is none, and returns what to write,
@@ -97,7 +101,7 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 		if l.mayForget(current) {
 			e.forget()
 		}
-		e.changed = e.changed || e.folds
+		e.changed = e.changed || e.folds || l.owed != nil && l.owed.differs(e)
 	} else {
 		if err := complete(current); err != nil {
 			return nil, err
@@ -122,6 +126,9 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 		return nil, nil //nolint:nilnil // nothing to write is not an error
 	}
 	e.finish(l.router.Operator)
+	if l.owed != nil {
+		l.owed.complete(e)
+	}
 	return e, nil
 }
 

@@ -53,8 +53,8 @@ type Policy struct {
 	Linear bool
 	// RetryAfterMax limits how long a sink may ask for; 0 ignores what it asks for.
 	RetryAfterMax time.Duration
-	// random gives numbers in [0,1) for the spread; nil for those of math/rand.
-	random func() float64
+	// Random gives numbers in [0,1) for the spread; nil for those of math/rand.
+	Random func() float64
 }
 
 // DefaultPolicy returns the policy of a source without spec.delivery.
@@ -131,7 +131,7 @@ func (p Policy) Backoff(failures int) time.Duration {
 	longest := float64(max(maxBackoff, p.Delay))
 	wait := min(float64(p.Delay)*factor, longest)
 
-	random := p.random
+	random := p.Random
 	if random == nil {
 		random = rand.Float64
 	}

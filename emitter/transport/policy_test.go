@@ -44,7 +44,7 @@ func TestNewPolicy(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Compare field by field, because functions cannot be compared.
-			if got.random != nil || got.Mode != want.Mode || got.Retries != want.Retries || got.Timeout != want.Timeout ||
+			if got.Random != nil || got.Mode != want.Mode || got.Retries != want.Retries || got.Timeout != want.Timeout ||
 				got.Delay != want.Delay || got.Linear != want.Linear || got.RetryAfterMax != want.RetryAfterMax {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
@@ -106,9 +106,9 @@ func TestDurations(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	middle := func() float64 { return 0.5 }
-	exponential := Policy{Delay: time.Second, random: middle}
-	linear := Policy{Delay: time.Second, Linear: true, random: middle}
-	long := Policy{Delay: time.Hour, random: middle}
+	exponential := Policy{Delay: time.Second, Random: middle}
+	linear := Policy{Delay: time.Second, Linear: true, Random: middle}
+	long := Policy{Delay: time.Hour, Random: middle}
 	tests := []struct {
 		p        Policy
 		failures int

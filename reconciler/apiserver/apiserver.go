@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"os"
@@ -52,13 +53,10 @@ type Endpoints struct {
 // they cannot be read, it logs that, and there are none.
 func NewEndpoints(ctx context.Context, kube kubernetes.Interface) (*Endpoints, error) {
 	e := &Endpoints{}
-	slice, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService,
-		metav1.GetOptions{})
+	err := e.Read(ctx, kube)
 	if err != nil {
 		logging.FromContext(ctx).Errorw("The addresses of the API server cannot be read, so sources may send events to them; "+
 			"grant get, list and watch on EndpointSlice default/kubernetes", "error", err)
-	} else {
-		e.follow(slice)
 	}
 	e.SharedIndexInformer = discoveryinformers.NewFilteredEndpointSliceInformer(kube, metav1.NamespaceDefault, 0,
 		cache.Indexers{}, func(o *metav1.ListOptions) {
@@ -70,6 +68,17 @@ func NewEndpoints(ctx context.Context, kube kubernetes.Interface) (*Endpoints, e
 		UpdateFunc: func(_, obj any) { e.follow(obj) },
 	})
 	return e, err
+}
+
+// Read reads them once. It needs no informer.
+func (e *Endpoints) Read(ctx context.Context, kube kubernetes.Interface) error {
+	slice, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService,
+		metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading EndpointSlice %s/%s: %w", metav1.NamespaceDefault, kubernetesService, err)
+	}
+	e.follow(slice)
+	return nil
 }
 
 func (e *Endpoints) follow(obj any) {

@@ -58,9 +58,20 @@ func (n *Informer) Labels(ctx context.Context, name string) (labels map[string]s
 	if labels, ok := n.cached(name); ok {
 		return labels, true, nil
 	}
+	return read(ctx, n.client, name)
+}
+
+// Read returns the labels of a namespace as they are now, false if there is none.
+func Read(ctx context.Context, client metadata.Interface, name string) (labels map[string]string, exists bool,
+	err error,
+) {
+	return read(ctx, client.Resource(resource), name)
+}
+
+func read(ctx context.Context, client metadata.Getter, name string) (map[string]string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	m, err := n.client.Get(ctx, name, metav1.GetOptions{})
+	m, err := client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, false, nil
 	}

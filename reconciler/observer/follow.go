@@ -44,7 +44,7 @@ func (f *fold) follow(first *Object, steps []step) (int, error) {
 			if p.used == 0 || !p.changed {
 				return nil, nil //nolint:nilnil // nothing to write is no error
 			}
-			change := Result{Memory: p.memory, Transitions: p.transitions}.change()
+			change := f.change(Result{Memory: p.memory, Transitions: p.transitions})
 			change.At = f.now
 			return change, nil
 		})
@@ -132,7 +132,11 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Waiting(f.waiting[current.Spec.UID]), nil
+	waits, ok := f.waiting[current.Spec.UID]
+	if !ok {
+		waits = f.stored(current) // by a process that kept nothing in memory
+	}
+	return m.Waiting(waits), nil
 }
 
 // recall decodes the memory that the ledger holds.
@@ -174,6 +178,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Object, steps []ste
 		p.used = f.span(first.UID, steps)
 		return p, nil
 	}
+	evaluated := false
 	for _, s := range steps[:f.span(first.UID, steps)] {
 		r, err := f.next(p.memory, s, !known && first.Created.Before(f.since))
 		if err != nil {
@@ -187,10 +192,11 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Object, steps []ste
 		if r.Memory == nil {
 			continue
 		}
-		p.memory, f.wake = r.Memory, r.Wake
+		p.memory, f.wake, evaluated = r.Memory, r.Wake, true
 		p.transitions = append(p.transitions, r.Transitions...)
 		p.changed = p.changed || !known || len(r.Transitions) > 0 || r.Save
 		known = true
 	}
+	p.changed = p.changed || evaluated && f.lasts(current, p.memory)
 	return p, nil
 }

@@ -78,7 +78,7 @@ type Memory interface {
 	// versions of what was seen.
 	Covers(other Memory) bool
 	// Waits says since when this process has waited, and for what. They are
-	// measured by its own clock and are not stored.
+	// measured by its own clock, and stored only if Options.Once is set.
 	Waits() map[lifecycle.Wait]time.Time
 	// Waiting returns the memory with these waits.
 	Waiting(waits map[lifecycle.Wait]time.Time) Memory

@@ -55,6 +55,9 @@ type Options struct {
 	// replica leads. Zero means the default.
 	Keep time.Duration
 	Now  func() time.Time
+	// Once says that the process reads the caches for one fold, and forgets everything after it. No part arrives later,
+	// and what lasts is kept in the ledger.
+	Once bool
 	// Metrics may be nil.
 	Metrics Metrics
 	// Restarter may be nil.

@@ -30,17 +30,31 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 	if !o.IsLeaderFor(key) {
 		return controller.NewSkipKey(name)
 	}
+	again, err := o.Fold(ctx, key)
+	switch {
+	case err != nil:
+		return o.later(ctx, name, err)
+	case again > 0:
+		// More updates came during the fold, or something is due later.
+		return controller.NewRequeueAfter(again)
+	}
+	return nil
+}
+
+// Fold folds the updates of a key that this process leads for. It returns after how long to fold it again, 0 if only
+// an update leads to something new.
+func (o *Observer) Fold(ctx context.Context, key types.NamespacedName) (again time.Duration, err error) {
 	select {
 	case <-o.Stopping:
-		return nil // the next leader starts from the ledger
+		return 0, nil // the next leader starts from the ledger
 	default:
 	}
 	if !o.Active() && o.Kind.Served() {
-		return nil // all keys are reconciled again when the caches are complete
+		return 0, nil // all keys are reconciled again when the caches are complete
 	}
 	since, err := o.Since(ctx)
 	if err != nil {
-		return o.later(ctx, name, err)
+		return 0, err
 	}
 	f, merged := o.begin(ctx, key, since)
 	o.merged(merged)
@@ -50,15 +64,10 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		}
 		return f.replay()
 	})
-	again := o.end(f)
-	if err != nil {
-		return o.later(ctx, name, err)
+	if unfinished := o.end(f); err != nil || !unfinished {
+		return 0, err
 	}
-	if again {
-		// More updates came during the fold, or something is due later.
-		return controller.NewRequeueAfter(f.after())
-	}
-	return nil
+	return f.after(), nil
 }
 
 // retryAfter is when a failed write is retried. The queue's rate limiter is not used: it lets
@@ -88,7 +97,7 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now, confirmed: t.confirmed,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled,
-		patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
+		patient: !o.Once && (t.held.IsZero() || now.Sub(t.held) < holdFor),
 	}
 	maps.Copy(f.waiting, t.waiting)
 	t.folding = true

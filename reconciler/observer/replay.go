@@ -30,7 +30,7 @@ func (f *fold) replay() error {
 			if len(r.Transitions) == 0 {
 				return nil, nil //nolint:nilnil // there is nothing to replay yet
 			}
-			change := r.change()
+			change := f.change(r)
 			change.Replay = due
 			return change, nil
 		})

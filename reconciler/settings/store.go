@@ -37,14 +37,18 @@ func NewStore(ctx context.Context, cmw configmap.Watcher, onChange func()) (*Sto
 	return newStore(ctx, kubeclient.Get(ctx), cmw, onChange)
 }
 
-func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watcher, onChange func()) (*Store, error) {
+// Load reads the settings, and does not follow their changes. It fails on an invalid value.
+func Load(ctx context.Context, kube kubernetes.Interface) (*Store, error) {
 	cluster, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's UID (that of namespace %s): %w", metav1.NamespaceSystem, err)
 	}
-	s := &Store{defaults: Default(cluster.UID), logger: logging.FromContext(ctx), onChange: onChange}
+	return (&Store{defaults: Default(cluster.UID), logger: logging.FromContext(ctx)}).Again(ctx, kube)
+}
 
-	absent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}}
+// Again reads the settings once more. Those that were read before stay as they are.
+func (s *Store) Again(ctx context.Context, kube kubernetes.Interface) (*Store, error) {
+	absent := absent()
 	found, err := kube.CoreV1().ConfigMaps(absent.Namespace).Get(ctx, Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -56,11 +60,24 @@ func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watc
 	if err != nil {
 		return nil, err
 	}
-	s.current.Store(&first)
+	out := &Store{defaults: s.defaults, logger: s.logger}
+	out.current.Store(&first)
+	return out, nil
+}
 
+func absent() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}}
+}
+
+func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watcher, onChange func()) (*Store, error) {
+	s, err := Load(ctx, kube)
+	if err != nil {
+		return nil, err
+	}
+	s.onChange = onChange
 	// Without a default, the watcher does not start before the ConfigMap exists.
 	if d, ok := cmw.(configmap.DefaultingWatcher); ok {
-		d.WatchWithDefault(*absent, s.changed)
+		d.WatchWithDefault(*absent(), s.changed)
 	} else {
 		cmw.Watch(Name, s.changed)
 	}

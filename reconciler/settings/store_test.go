@@ -90,3 +90,31 @@ func TestNewStoreFails(t *testing.T) {
 		}
 	}
 }
+
+// Whoever asks gets the settings as they are now. Earlier answers stay as they were.
+func TestSettingsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	kube := fake.NewClientset(cluster(), configMap(map[string]string{"environment-id": "one"}))
+	first, err := Load(t.Context(), kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := configMap(map[string]string{"environment-id": "two"})
+	if _, err := kube.CoreV1().ConfigMaps(changed.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	second, err := first.Again(t.Context(), kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := first.Environment().ID, second.Environment().ID; a != "one" || b != "two" || first.ClusterURI() != second.ClusterURI() {
+		t.Errorf("first %q, then %q", a, b)
+	}
+	changed.Data["cluster-uri"] = "wrong"
+	if _, err := kube.CoreV1().ConfigMaps(changed.Namespace).Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Again(t.Context(), kube); err == nil {
+		t.Error("an invalid value was accepted")
+	}
+}

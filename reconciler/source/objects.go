@@ -29,6 +29,7 @@ type objects struct {
 	ctx     context.Context //nolint:containedctx // the lifetime of all watches, not of one call
 	kinds   *kinds
 	dynamic dynamic.Interface
+	// enqueue is nil if nothing is to be watched.
 	enqueue func(types.NamespacedName)
 
 	mu       sync.Mutex
@@ -54,11 +55,14 @@ func (o *objects) locate(kind schema.GroupVersionKind, namespace, name string) (
 	return reference{at.resource, kind, namespace, name}, nil
 }
 
-// get returns an object and watches it from now on. The caller must not change the
+// get returns an object and watches it from now on, if anything is to be watched. The caller must not change the
 // object.
 func (o *objects) get(
 	ctx context.Context, source types.NamespacedName, at reference,
 ) (*unstructured.Unstructured, error) {
+	if o.enqueue == nil {
+		return o.read(ctx, at)
+	}
 	watch := o.follow(source, at) //nolint:contextcheck // a watch outlives the call that starts it
 	if object, known := watch.cached(); known {
 		if object == nil {
@@ -67,6 +71,10 @@ func (o *objects) get(
 		return object, nil
 	}
 	// The watch has not synced, or cannot: a GET returns the error.
+	return o.read(ctx, at)
+}
+
+func (o *objects) read(ctx context.Context, at reference) (*unstructured.Unstructured, error) {
 	return o.dynamic.Resource(at.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 }
 

@@ -4,9 +4,12 @@ package sim
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/serving/pkg/apis/serving"
@@ -62,6 +65,7 @@ func (a apiV1) Routes(string) clientv1.RouteInterface { return routes{w: a.w} }
 // read answers a request, or fails it with a mishap.
 func read[T object](w *world, resource, name string, find func() (T, bool)) (T, error) {
 	var none T
+	w.pause()
 	if err := w.mishap("get", name, "before"); err != nil {
 		return none, err
 	}
@@ -81,9 +85,11 @@ func (s services) Get(_ context.Context, name string, _ metav1.GetOptions) (*ser
 	return read(s.w, "services", name, func() (*servingv1.Service, bool) {
 		live, ok := s.w.cluster.live[types.NamespacedName{Namespace: "ns", Name: name}]
 		if !ok {
+			s.w.sees("")
 			return nil, false
 		}
 		o, ok := live.objects[partService].(*servingv1.Service)
+		s.w.sees(o.GetUID())
 		return o, ok
 	})
 }
@@ -100,6 +106,9 @@ func (r routes) Get(_ context.Context, name string, _ metav1.GetOptions) (*servi
 			return nil, false
 		}
 		o, ok := live.objects[partRoute].(*servingv1.Route)
+		if ok {
+			r.w.seesRoute(name)
+		}
 		return o, ok
 	})
 }
@@ -118,4 +127,48 @@ func (r revisions) Get(_ context.Context, name string, _ metav1.GetOptions) (*se
 		}
 		return nil, false
 	})
+}
+
+// List lists all Services on one page.
+func (s services) List(context.Context, metav1.ListOptions) (*servingv1.ServiceList, error) {
+	out := &servingv1.ServiceList{}
+	return out, listed(s.w, func(o *servingv1.Service) { out.Items = append(out.Items, *o) })
+}
+
+// List lists Revisions by their labels.
+func (r revisions) List(_ context.Context, opts metav1.ListOptions) (*servingv1.RevisionList, error) {
+	selector, err := labels.Parse(opts.LabelSelector)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as the API server says it
+	}
+	out := &servingv1.RevisionList{}
+	return out, listed(r.w, func(o *servingv1.Revision) {
+		if selector.Matches(labels.Set(o.Labels)) {
+			out.Items = append(out.Items, *o)
+		}
+	})
+}
+
+// List lists all DomainMappings.
+func (d domains) List(context.Context, metav1.ListOptions) (*servingv1beta1.DomainMappingList, error) {
+	d.w.pause()
+	out := &servingv1beta1.DomainMappingList{ListMeta: metav1.ListMeta{ResourceVersion: d.w.store.Version()}}
+	for _, name := range slices.Sorted(maps.Keys(d.w.cluster.domains)) {
+		out.Items = append(out.Items, *d.w.cluster.domains[name])
+	}
+	return out, d.w.mishap("list", "domainmappings", "before")
+}
+
+// listed calls f with each object of a kind that belongs to a Service, in an order that does not vary.
+func listed[T object](w *world, f func(T)) error {
+	w.pause()
+	for _, key := range w.cluster.names() {
+		s := w.cluster.live[key]
+		for _, part := range slices.Sorted(maps.Keys(s.objects)) {
+			if o, ok := s.objects[part].(T); ok {
+				f(o)
+			}
+		}
+	}
+	return w.mishap("list", "all", "before")
 }

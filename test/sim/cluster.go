@@ -55,6 +55,8 @@ type cluster struct {
 	era int
 	// stateful reports whether a Service is stateful.
 	stateful func(name string) bool
+	// wrote, if set, is called with each object that is written or deleted.
+	wrote func(object)
 	// floor is the part of each log that every list contains.
 	floor [logs]int
 	// fleet are the environments.
@@ -140,6 +142,9 @@ const (
 // write adds an object to the watch log of its resource.
 func (c *cluster) write(log int, o object, gone bool) {
 	o.SetResourceVersion(c.store.NextVersion())
+	if c.wrote != nil {
+		c.wrote(o)
+	}
 	c.show(log, o)
 	c.logs[log][len(c.logs[log])-1].gone = gone
 }

@@ -50,7 +50,7 @@ func (w *world) change() {
 	names := c.names()
 	switch r := w.rng.IntN(22); {
 	case r > 19:
-		if !w.with.restores { // a backup has no environments
+		if !w.with.restores && w.cores == nil { // a backup has no environments, and cores do not look at them
 			c.provision(w.rng)
 		}
 	case len(names) == 0 || r == 0 && len(names) < 4:
@@ -65,7 +65,7 @@ func (w *world) change() {
 		c.remove(c.live[names[w.rng.IntN(len(names))]])
 	case r == 4:
 		c.remap(c.live[names[w.rng.IntN(len(names))]])
-	case r == 5 && w.rng.IntN(2) == 0:
+	case r == 5 && w.rng.IntN(2) == 0 && w.cores == nil:
 		c.judge(c.live[names[w.rng.IntN(len(names))]])
 	case r == 2 || r == 3:
 		c.stir(c.live[names[w.rng.IntN(len(names))]])

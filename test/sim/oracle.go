@@ -49,7 +49,7 @@ func (w *world) judge() verdict {
 		}
 	}
 	// Events that were journaled after the backup and not sent were written in vain.
-	if writes := w.store.Writes() - w.silent; writes > 2*v.events+saves && w.cluster.era == 0 {
+	if writes := w.store.Writes() - w.silent; writes > 2*v.events+saves && w.cluster.era == 0 && w.cores == nil {
 		w.fail("%d writes for %d events", writes, v.events)
 	}
 	return v
@@ -157,7 +157,7 @@ func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 	cost := make([]int, n)
 	for i, c := range s.splits {
 		switch {
-		case w.counts(c, baselined):
+		case w.counts(s, c, baselined):
 			cost[i] = lost
 		case !c.given && (c.known || !baselined):
 			cost[i] = pardon
@@ -210,9 +210,12 @@ func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 // counts reports whether a split must be announced: a process saw it and still lives, as
 // leader or as standby, and no other process started after it was superseded, because that
 // one may have journaled the later state first.
-func (w *world) counts(c commit, baselined bool) bool {
+func (w *world) counts(s *service, c commit, baselined bool) bool {
 	if c.given || baselined && !c.known {
 		return false // no change, or part of the state before the controller
+	}
+	if w.cores != nil {
+		return w.sighted(s, c) && w.differs(s, c)
 	}
 	told := false
 	for _, t := range w.watches {

@@ -37,7 +37,7 @@ func (w *world) judgeEnd(s *service, mine []delivered, v *verdict) {
 			last = c
 		}
 	}
-	if !w.counts(last, w.before(s)) {
+	if !w.counts(s, last, w.before(s)) {
 		return // no process had to see it
 	}
 	primary := last.split[0].Revision

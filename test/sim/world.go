@@ -59,6 +59,9 @@ type world struct {
 	// meddler, if set, is between the processes and the store.
 	meddler ledger.Client
 
+	// cores is nil in a history of resident processes.
+	cores *cores
+
 	got      map[types.UID][]delivered
 	bytes    map[string]string
 	doubles  int
@@ -148,6 +151,7 @@ func (w *world) fail(format string, args ...any) {
 // effect is called around every side effect. A process may die at any of them.
 func (w *world) effect(string) {
 	w.effects++
+	w.pause()
 	if w.dieIn > 0 {
 		if w.dieIn--; w.dieIn == 0 {
 			// Goexit cannot be recovered, unlike a panic.

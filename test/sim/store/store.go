@@ -21,6 +21,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -305,3 +306,29 @@ func conflict(name string) error {
 }
 
 var errOutdated = fmt.Errorf("the object has been modified")
+
+// List returns the objects that a field selector matches, in pages.
+func (s *Store) List(_ context.Context, opts metav1.ListOptions) (*v1alpha1.CDEventSubjectList, error) {
+	selector, err := fields.ParseSelector(opts.FieldSelector)
+	if err != nil {
+		return nil, fmt.Errorf("listing: %w", err)
+	}
+	if s.Before != nil {
+		if err := s.Before("list", ""); err != nil {
+			return nil, err
+		}
+	}
+	out := &v1alpha1.CDEventSubjectList{}
+	for _, o := range s.All() {
+		at := fields.Set{"spec.kind": o.Spec.Kind, "spec.namespace": o.Spec.Namespace, "spec.name": o.Spec.Name}
+		if o.Name <= opts.Continue || !selector.Matches(at) {
+			continue
+		}
+		if opts.Limit > 0 && int64(len(out.Items)) == opts.Limit {
+			out.Continue = out.Items[len(out.Items)-1].Name
+			break
+		}
+		out.Items = append(out.Items, *o)
+	}
+	return out, nil
+}
