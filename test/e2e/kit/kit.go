@@ -53,6 +53,8 @@ type Kit struct {
 
 	root    string
 	program string
+	// flows counts who uses what flows create outside of namespaces.
+	flows users
 }
 
 type (

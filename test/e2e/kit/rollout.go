@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +85,14 @@ func (k Flows) install(ctx context.Context, namespace string, f flow) error {
 		if err != nil {
 			return err
 		}
-		if err := k.Apply(ctx, namespace, strings.ReplaceAll(text, "ko://"+product+"/"+f.program, image)); err != nil {
+		text = strings.ReplaceAll(text, "ko://"+product+"/"+f.program, image)
+		apply := func() error { return k.Apply(ctx, namespace, text) }
+		if shared(file) {
+			err = k.flows.enter(file, apply)
+		} else {
+			err = apply()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -110,18 +118,49 @@ func (k Flows) uninstall(ctx context.Context, namespace string, f flow) error {
 		return err
 	}
 	for _, file := range files {
-		if !strings.HasPrefix(filepath.Base(file), "200-") {
+		if !shared(file) {
 			continue // deleted with the namespace
 		}
 		text, err := k.pieces(file)
 		if err != nil {
 			return err
 		}
-		if err := k.Unapply(ctx, namespace, text); err != nil {
+		if err := k.flows.leave(file, func() error { return k.Unapply(ctx, namespace, text) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// shared reports whether the objects of a file belong to no namespace, so that all flows use the same.
+func shared(file string) bool { return strings.HasPrefix(filepath.Base(file), "200-") }
+
+// users counts who uses each of some files. Tests run side by side: the first to end must not take the rights of others.
+type users struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// enter applies a file, and counts one more user.
+func (u *users) enter(file string, apply func() error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of == nil {
+		u.of = map[string]int{}
+	}
+	u.of[file]++
+	return apply()
+}
+
+// leave counts one user less, and removes what the file has created if there is none left.
+func (u *users) leave(file string, remove func() error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of[file]--; u.of[file] > 0 {
+		return nil
+	}
+	delete(u.of, file)
+	return remove()
 }
 
 // binding is the name of the listener's ClusterRoleBinding.
