@@ -24,7 +24,7 @@ func once(t *testing.T, s *stage, source *v1alpha1.CDEventSource, now time.Time)
 		Now: func() time.Time { return now },
 		NewQueue: func(_ types.UID, w Work) Queue {
 			work = w
-			return &workers{most: 1, work: w}
+			return noQueue{}
 		},
 	})
 	d.UpdateSource(source)
@@ -81,6 +81,14 @@ func TestAttemptsBelongToSink(t *testing.T) {
 		t.Errorf("again after %s, received %q", again, s.received())
 	}
 }
+
+// noQueue leaves all work to the test.
+type noQueue struct{}
+
+func (noQueue) Add(ledger.Key) {}
+func (noQueue) Idle() bool     { return true }
+func (noQueue) Close()         {}
+func (noQueue) Wait()          {}
 
 type unsent struct{}
 
