@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -148,9 +146,7 @@ func (c *Core) visitEntries(ctx context.Context, visited map[types.NamespacedNam
 				visited[key], keys[key] = true, true
 			}
 		}
-		return list, c.visit(ctx, slices.SortedFunc(maps.Keys(keys), func(a, b types.NamespacedName) int {
-			return strings.Compare(a.String(), b.String())
-		}))
+		return list, c.visit(ctx, inOrder(keys))
 	})
 }
 
