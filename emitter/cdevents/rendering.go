@@ -4,6 +4,7 @@ package cdevents
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
@@ -24,6 +25,30 @@ type Rendered struct {
 
 // Renderer is the type of Render.
 type Renderer func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (Rendered, error)
+
+// PanicError says that rendering a transition panicked, which is a bug.
+type PanicError struct {
+	Sequence int64
+	Value    any
+	Stack    string
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("rendering transition %d panicked: %v", e.Sequence, e.Value)
+}
+
+// Recovering renders, and turns a panic into a *PanicError. One event must not end the process, nor keep what happens
+// to its object from being journaled and sent.
+func (render Renderer) Recovering(
+	profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition,
+) (r Rendered, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Sequence: t.Sequence, Value: value, Stack: string(debug.Stack())}
+		}
+	}()
+	return render(profile, subject, t)
+}
 
 // Render turns a journaled transition into the event for a source with this profile.
 func Render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (Rendered, error) {

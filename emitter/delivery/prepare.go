@@ -3,8 +3,7 @@
 package delivery
 
 import (
-	"fmt"
-	"runtime/debug"
+	"errors"
 
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/logging"
@@ -47,29 +46,21 @@ func (q *sourceQueue) render(a *attempt) decision {
 	err := a.pending.Unreadable
 	if err == nil {
 		var r cdevents.Rendered
-		r, err = q.rendered(a.pending)
+		r, err = q.d.Render.Recovering(a.pending.Profile, a.pending.Subject, a.pending.Transition)
 		a.event, a.incomplete = r.Event, r.Incomplete
 	}
 	if err == nil {
 		return next
 	}
+	if bug := (*cdevents.PanicError)(nil); errors.As(err, &bug) {
+		logging.FromContext(q.ctx).Errorw("Rendering an event panicked, which is a bug: please report it",
+			"source", q.label(), "subject", ledger.KeyOf(a.pending.Subject).String(), "sequence", bug.Sequence,
+			"panic", bug.Value, "stack", bug.Stack)
+	}
 	// It was rendered when it was journaled: another version of this program wrote it.
 	logging.FromContext(q.ctx).Errorw("A journaled event cannot be rendered and is dropped",
 		"source", q.label(), "subject", a.key.String(), "sequence", a.pending.Transition.Sequence, "error", err)
 	return q.giveUp(a, ledger.DroppedUnreadable)
-}
-
-// rendered turns a panic into an error. One event must not stop all others, and end the process at every start.
-func (q *sourceQueue) rendered(p ledger.Pending) (r cdevents.Rendered, err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			logging.FromContext(q.ctx).Errorw("Rendering an event panicked, which is a bug: please report it",
-				"source", q.label(), "subject", ledger.KeyOf(p.Subject).String(), "sequence", p.Transition.Sequence,
-				"panic", panicked, "stack", string(debug.Stack()))
-			err = fmt.Errorf("rendering transition %d panicked: %v", p.Transition.Sequence, panicked)
-		}
-	}()
-	return q.d.Render(p.Profile, p.Subject, p.Transition)
 }
 
 // checkSpec keeps the event while this version cannot read the spec of its source.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -134,24 +133,12 @@ func (r *Router) passes(
 	if len(s.Spec.Filters) == 0 {
 		return true, nil
 	}
-	ev, err := r.rendered(p, subject, t)
+	// A panic counts as undecided: the event is given up when it is its turn to be sent.
+	ev, err := r.Render.Recovering(p, subject, t)
 	if err != nil {
 		return false, err
 	}
 	return r.Filters.Passes(s, ev.Event)
-}
-
-// rendered turns a panic into an error. The event is then given up when it is its turn to be sent. Otherwise, nothing
-// about its object could be journaled any more, for any source.
-func (r *Router) rendered(
-	p v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition,
-) (ev cdevents.Rendered, err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("rendering transition %d panicked: %v", t.Sequence, panicked)
-		}
-	}()
-	return r.Render(p, subject, t)
 }
 
 // profile is how events are rendered for a source.
