@@ -151,7 +151,7 @@ func (e *edit) journal(c Change, router Router) error {
 	e.changed = true
 	st.Removed = c.Memory.Gone()
 	e.conditions(c)
-	st.Waits, st.Due = Waits(c.Waits), Micro(c.Due)
+	st.Waits, st.Due = Waits(c.Waits), v1alpha1.Micro(c.Due)
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
 	st.Replayed = append(st.Replayed, c.Replay...)
 	recipients := make([][]Recipient, len(c.Transitions))

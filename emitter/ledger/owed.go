@@ -143,15 +143,7 @@ func Waits(waits map[lifecycle.Wait]time.Time) map[string]metav1.MicroTime {
 	}
 	out := make(map[string]metav1.MicroTime, len(waits))
 	for w, since := range waits {
-		out[string(w)] = *Micro(since)
+		out[string(w)] = *v1alpha1.Micro(since)
 	}
 	return out
-}
-
-// Micro is a time as the API server stores it, nil for none.
-func Micro(t time.Time) *metav1.MicroTime {
-	if t.IsZero() {
-		return nil
-	}
-	return &metav1.MicroTime{Time: t.UTC().Truncate(time.Microsecond)}
 }

@@ -36,7 +36,7 @@ func (f *fold) lasts(current *v1alpha1.CDEventSubject, m Memory) bool {
 	}
 	waits, due := f.kept(m)
 	switch st := &current.Status; {
-	case !maps.EqualFunc(st.Waits, ledger.Waits(waits), sameTime), !sameDue(st.Due, ledger.Micro(due)):
+	case !maps.EqualFunc(st.Waits, ledger.Waits(waits), sameTime), !sameDue(st.Due, v1alpha1.Micro(due)):
 		return true
 	case due.IsZero():
 		return false

@@ -91,7 +91,7 @@ func (l *look) attempts(name string) []v1alpha1.Attempt {
 			}
 			if a, ok := made[uid]; !ok || a.Sequence != p.Transition.Sequence {
 				made[uid] = v1alpha1.Attempt{
-					Source: uid, Sequence: p.Transition.Sequence, NotBefore: *ledger.Micro(at.Add(untried)),
+					Source: uid, Sequence: p.Transition.Sequence, NotBefore: *v1alpha1.Micro(at.Add(untried)),
 				}
 			}
 			break

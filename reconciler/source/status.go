@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
@@ -146,7 +145,7 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	}
 	pending, oldest, last, trouble := r.deliveries.SourceStatus(s.UID)
 	s.Status.Pending = pending
-	s.Status.OldestPending = when(oldest)
+	s.Status.OldestPending = v1alpha1.Micro(oldest)
 	delivered(s, last)
 	switch {
 	case trouble != "":
@@ -178,7 +177,7 @@ func (r *Reconciler) reportOwn(s *v1alpha1.CDEventSource) {
 // later one.
 func delivered(s *v1alpha1.CDEventSource, last time.Time) {
 	if was := s.Status.LastDelivery; was == nil || was.Time.Before(last) {
-		if at := when(last); at != nil {
+		if at := v1alpha1.Micro(last); at != nil {
 			s.Status.LastDelivery = at
 		}
 	}
@@ -194,14 +193,6 @@ func failsElsewhere(s *v1alpha1.CDEventSource, oldest time.Time) bool {
 	failed := c.LastTransitionTime.Inner.Time // truncated to the second
 	since := s.Status.LastDelivery != nil && !s.Status.LastDelivery.Time.Before(failed)
 	return oldest.Before(failed.Add(time.Second)) && !since
-}
-
-// when returns a time in the API server's precision, microseconds.
-func when(t time.Time) *metav1.MicroTime {
-	if t.IsZero() {
-		return nil
-	}
-	return &metav1.MicroTime{Time: t.UTC().Truncate(time.Microsecond)}
 }
 
 // keepTransitionTimes keeps a condition's last transition time while its status is unchanged.
