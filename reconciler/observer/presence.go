@@ -17,7 +17,8 @@ import (
 	"knative.dev/pkg/logging"
 )
 
-var crds = schema.GroupVersionResource{
+// Definitions are the CustomResourceDefinitions, by which it is known what is installed.
+var Definitions = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1",
 	Resource: "customresourcedefinitions",
 }
@@ -47,9 +48,9 @@ type Presence struct {
 // them, and nothing else. Call Run to start.
 func NewPresence(client metadata.Interface, label string) (*Presence, error) {
 	p := &Presence{existing: map[string]Definition{}, label: label}
-	p.informer = metadatainformer.NewSharedInformerFactory(client, 0).ForResource(crds).Informer()
+	p.informer = metadatainformer.NewSharedInformerFactory(client, 0).ForResource(Definitions).Informer()
 	if err := p.informer.SetTransform(p.project); err != nil {
-		return nil, fmt.Errorf("setting a transform on the informer for %s: %w", crds.Resource, err)
+		return nil, fmt.Errorf("setting a transform on the informer for %s: %w", Definitions.Resource, err)
 	}
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.set(obj, true) },
@@ -57,7 +58,7 @@ func NewPresence(client metadata.Interface, label string) (*Presence, error) {
 		DeleteFunc: func(obj any) { p.set(obj, false) },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("adding a handler to the informer for %s: %w", crds.Resource, err)
+		return nil, fmt.Errorf("adding a handler to the informer for %s: %w", Definitions.Resource, err)
 	}
 	return p, nil
 }

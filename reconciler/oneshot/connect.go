@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -26,6 +25,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
@@ -131,14 +131,9 @@ func (c *connection) prepare(ctx context.Context, system string) error {
 	return nil
 }
 
-// definitions are the CustomResourceDefinitions.
-var definitions = schema.GroupVersionResource{
-	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-}
-
 func installed(ctx context.Context, client metadata.Interface, names []string) (bool, error) {
 	for _, name := range names {
-		_, err := client.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+		_, err := client.Resource(observer.Definitions).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
