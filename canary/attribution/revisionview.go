@@ -128,7 +128,7 @@ func (v *revisionView) entered() map[string]float64 {
 			out[code[:1]+"xx"] += n
 		}
 	}
-	if out[mapping.Unknown] > mostUnknown*sum(out) {
+	if out[mapping.Unknown] > MostUnknown*sum(out) {
 		v.lacks("entry_requests_total", EntryOutcomesUnknown)
 	}
 	return out
@@ -142,9 +142,9 @@ func (v *revisionView) noEntry() Reason {
 	return NotRead
 }
 
-// mostUnknown is the share of a Revision's requests whose outcome may be unknown. They are counted as such. One request
+// MostUnknown is the share of a Revision's requests whose outcome may be unknown. They are counted as such. One request
 // over HTTP/2 would otherwise make a figure incomplete for as long as the Revision exists.
-const mostUnknown = 0.1
+const MostUnknown = 0.1
 
 // outcomes returns the handled requests by outcome. An application that never exports an outcome does
 // not have zero errors.
@@ -153,7 +153,7 @@ func (v *revisionView) outcomes() map[string]float64 {
 	unknown := by[mapping.Unknown]
 	told, known := v.tellsOutcomes()
 	known = known || by[mapping.OK]+by[mapping.Error]+by[mapping.Timeout] > 0
-	if unknown > mostUnknown*sum(by) || told && !known {
+	if unknown > MostUnknown*sum(by) || told && !known {
 		v.missing = append(v.missing, NoData{
 			Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown,
 			Detail: v.hint(),

@@ -116,7 +116,7 @@ func (b windowBuilder) untold(uid types.UID, figure string, reason attribution.R
 	if why := b.missing(uid, figure); why != "" && why != string(reason) {
 		return why
 	}
-	if by[mapping.Unknown] > mostUnknown*total(by) {
+	if by[mapping.Unknown] > attribution.MostUnknown*total(by) {
 		return string(reason)
 	}
 	return ""
@@ -180,19 +180,16 @@ func (b windowBuilder) seen(reason string) string {
 	return ""
 }
 
-// mostUnknown is the share of a side's requests in a window that may lack an outcome, as those over HTTP/2 do, or a
-// duration, as aborted ones do. The judge makes sure that they do not hide what a Pass rests on.
-const mostUnknown = 0.1
-
 // slower returns how many requests took longer than each bound of a cumulative histogram, or why that
-// is unknown.
+// is unknown. As many may lack a duration, as aborted ones do, as may lack an outcome: the judge makes sure that they do
+// not hide what a Pass rests on.
 func slower(buckets attribution.Buckets, finished float64) (above map[float64]float64, why string) {
 	switch {
 	case len(buckets) == 0 && finished > 0:
 		return nil, string(attribution.DurationsUnknown)
 	case len(buckets) > 0 && !buckets.Complete():
 		return nil, string(attribution.BucketsDiffer)
-	case finished-buckets.Total() > mostUnknown*finished:
+	case finished-buckets.Total() > attribution.MostUnknown*finished:
 		return nil, string(attribution.DurationsUnknown)
 	}
 	// The caller checks that its threshold is one of the bounds.
