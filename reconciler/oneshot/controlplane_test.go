@@ -4,8 +4,6 @@ package oneshot_test
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,53 +26,21 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/sink"
 )
 
 const controllerNamespace = "knative-cdevents"
 
 var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
-// sink is a transport with one sink.
-type sink struct {
-	mu   sync.Mutex
-	down bool
-	got  []string
-	// bodies are those of the events by id.
-	bodies map[string]string
-}
-
-func (s *sink) Send(_ context.Context, _ transport.Target, ev event.Event, _ transport.Policy) transport.Outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down {
-		return transport.Outcome{Class: transport.Retry, Status: 503, Err: errors.New("503")}
-	}
-	raw, err := ev.MarshalJSON()
-	if err != nil {
-		return transport.Outcome{Class: transport.Poison, Err: err}
-	}
-	if had, ok := s.bodies[ev.ID()]; ok && had != string(raw) {
-		s.got = append(s.got, "the same id with other bytes")
-	} else if !ok {
-		s.bodies[ev.ID()] = string(raw)
-		s.got = append(s.got, strings.Split(ev.Type(), ".")[3])
-	}
-	return transport.Outcome{Class: transport.Acknowledged, Status: 202}
-}
-
-func (*sink) Forget(types.UID) {}
-
-func (s *sink) takes(t *testing.T, what string, want ...string) {
+// takes checks what a sink has received.
+func takes(t *testing.T, to *sink.Sink, what string, want ...string) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !slices.Equal(s.got, want) {
-		t.Errorf("%s: received %q, want %q", what, s.got, want)
+	if got := to.Take(); !slices.Equal(got, want) {
+		t.Errorf("%s: received %q, want %q", what, got, want)
 	}
-	s.got = nil
 }
 
 // requests counts what is asked of the API server.
@@ -115,17 +80,6 @@ func (r *requests) take(t *testing.T, what string) (n int) {
 	r.all = map[string]int{}
 	return n
 }
-
-// uncounted are metrics that nobody reads.
-type uncounted struct{}
-
-func (uncounted) Conflict()                               {}
-func (uncounted) Refused()                                {}
-func (uncounted) Dropped(string, int64)                   {}
-func (uncounted) Attempt(string, string)                  {}
-func (uncounted) Delivered(string, string, time.Duration) {}
-func (uncounted) Incomplete(string)                       {}
-func (uncounted) DeadLetter(string)                       {}
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -205,9 +159,9 @@ func TestCoreAgainstARealAPIServer(t *testing.T) {
 	knative, err := versioned.NewForConfig(config)
 	must(t, err)
 
-	asked, to := &requests{all: map[string]int{}}, &sink{bodies: map[string]string{}}
+	asked, to := &requests{all: map[string]int{}}, &sink.Sink{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{asked, next} })
-	options, err := oneshot.Connect(ctx, config, controllerNamespace, uncounted{})
+	options, err := oneshot.Connect(ctx, config, controllerNamespace, sink.Uncounted{})
 	must(t, err)
 	options.Transport = to
 	one, other := oneshot.New(options), oneshot.New(options)
@@ -239,15 +193,13 @@ func TestCoreAgainstARealAPIServer(t *testing.T) {
 	process("a new Service")
 	world.route(svc, 1)
 	process("its first Revision")
-	to.takes(t, "deployed", "created", "ready", "deployed", "published")
+	takes(t, to, "deployed", "created", "ready", "deployed", "published")
 	if out, n := process("nothing new"); n > 12 || !out.Wake.IsZero() {
 		t.Errorf("%d requests when nothing is new, to be asked again at %s", n, out.Wake)
 	}
-	to.takes(t, "nothing new")
+	takes(t, to, "nothing new")
 
-	to.mu.Lock()
-	to.down = true
-	to.mu.Unlock()
+	to.SetDown(true)
 	world.route(svc, 2)
 	out, _ := process("an upgrade, and the sink is down")
 	entries, err := ours.CDEventSubjects(controllerNamespace).List(ctx, metav1.ListOptions{})
@@ -257,9 +209,7 @@ func TestCoreAgainstARealAPIServer(t *testing.T) {
 		entry.Annotations[v1alpha1.WakeAnnotation] != out.Wake.UTC().Format(time.RFC3339) {
 		t.Errorf("attempts %+v, annotations %q, to be asked again at %s", a, entry.Annotations, out.Wake)
 	}
-	to.mu.Lock()
-	to.down = false
-	to.mu.Unlock()
+	to.SetDown(false)
 	time.Sleep(time.Until(out.Wake) + time.Second)
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -275,12 +225,12 @@ func TestCoreAgainstARealAPIServer(t *testing.T) {
 	}
 	all.Wait()
 	asked.take(t, "eight calls at once, of two cores")
-	to.takes(t, "the sink is up again", "ready", "upgraded")
+	takes(t, to, "the sink is up again", "ready", "upgraded")
 
 	must(t, knative.ServingV1().Services(cart.Namespace).Delete(ctx, cart.Name, metav1.DeleteOptions{}))
 	must(t, other.Sweep(ctx))
 	asked.take(t, "a sweep after a deletion")
-	to.takes(t, "deleted", "removed")
+	takes(t, to, "deleted", "removed")
 	entries, err = ours.CDEventSubjects(controllerNamespace).List(ctx, metav1.ListOptions{})
 	must(t, err)
 	if len(entries.Items) != 1 || entries.Items[0].Annotations[v1alpha1.WakeAnnotation] == "" {
@@ -294,5 +244,5 @@ func TestCoreAgainstARealAPIServer(t *testing.T) {
 	if len(entries.Items) != 0 {
 		t.Errorf("%d entries are left", len(entries.Items))
 	}
-	to.takes(t, "collected")
+	takes(t, to, "collected")
 }

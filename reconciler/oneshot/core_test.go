@@ -33,11 +33,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+	"github.com/knative-cdevents/knative-cdevents/test/sink"
 )
 
 // cluster is a cluster in memory, with sinks. Each request is made by a new core.
 type cluster struct {
-	uncounted
+	sink.Uncounted
 	t       *testing.T
 	serving *fake.Clientset
 	store   *store.Store

@@ -6,10 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,20 +91,11 @@ func TestCores(t *testing.T) {
 		first = now()
 	}
 	var total coreTally
-	var mu sync.Mutex
-	var next atomic.Uint64
-	t.Run("all", func(t *testing.T) {
-		for i := range runtime.GOMAXPROCS(0) {
-			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				t.Parallel()
-				for n := next.Add(1) - 1; n < end && !t.Failed(); n = next.Add(1) - 1 {
-					got := oneCoreHistory(t, first+n)
-					mu.Lock()
-					total.add(got.tally)
-					total.looks, total.requests, total.answered = total.looks+got.looks, total.requests+got.requests, total.answered+got.answered
-					mu.Unlock()
-				}
-			})
+	inParallel(t, first, end, func(t *testing.T, seed uint64) func() {
+		got := oneCoreHistory(t, seed)
+		return func() {
+			total.add(got.tally)
+			total.looks, total.requests, total.answered = total.looks+got.looks, total.requests+got.requests, total.answered+got.answered
 		}
 	})
 	t.Logf("%d histories, %d changes, %d Services, %d events, %d looks with %d requests, %d answers, %d crashes in %s: lost 0 of what a look "+

@@ -165,6 +165,27 @@ func TestFurtherHistories(t *testing.T) {
 
 func now() uint64 { return uint64(time.Now().UnixNano()) }
 
+// inParallel runs histories of consecutive seeds, until one fails. What a history returns is called after it, one at a
+// time.
+func inParallel(t *testing.T, first, histories uint64, history func(t *testing.T, seed uint64) (add func())) {
+	t.Helper()
+	var mu sync.Mutex
+	var next atomic.Uint64
+	t.Run("all", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				for n := next.Add(1) - 1; n < histories && !t.Failed(); n = next.Add(1) - 1 {
+					add := history(t, first+n)
+					mu.Lock()
+					add()
+					mu.Unlock()
+				}
+			})
+		}
+	})
+}
+
 // many runs the histories of consecutive seeds, starting with first.
 func many(t *testing.T, first uint64, changes int) {
 	t.Helper()
@@ -172,20 +193,9 @@ func many(t *testing.T, first uint64, changes int) {
 	t.Logf("seeds %d to %d; to repeat one history: go test ./test/sim -run TestRandomHistories -seed N", first, first+end-1)
 	start := time.Now()
 	var total tally
-	var mu sync.Mutex
-	var next atomic.Uint64
-	t.Run("all", func(t *testing.T) {
-		for i := range runtime.GOMAXPROCS(0) {
-			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				t.Parallel()
-				for n := next.Add(1) - 1; n < end && !t.Failed(); n = next.Add(1) - 1 {
-					got := one(t, first+n)
-					mu.Lock()
-					total.add(got)
-					mu.Unlock()
-				}
-			})
-		}
+	inParallel(t, first, end, func(t *testing.T, seed uint64) func() {
+		got := one(t, seed)
+		return func() { total.add(got) }
 	})
 	t.Logf("%d histories, %d changes, %d Services, %d environments, %d events, %d crashes in %s: "+
 		"lost 0, invented 0, pardoned %d (%.2f %%), of deleted Services %d, replayed to the end %d, sent twice with the same bytes %d, writes per event %.2f",

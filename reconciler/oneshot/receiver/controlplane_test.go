@@ -14,11 +14,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"go.uber.org/zap/zaptest"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,12 +33,12 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/doorbell"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot/receiver"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/sink"
 )
 
 const (
@@ -56,62 +54,17 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// sink is a transport with one sink.
-type sink struct {
-	mu     sync.Mutex
-	got    []string
-	bodies map[string]string
-}
-
-func (s *sink) Send(_ context.Context, _ transport.Target, ev event.Event, _ transport.Policy) transport.Outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	raw, err := ev.MarshalJSON()
-	if err != nil {
-		return transport.Outcome{Class: transport.Poison, Err: err}
-	}
-	if had, ok := s.bodies[ev.ID()]; ok && had != string(raw) {
-		s.got = append(s.got, "the same id with other bytes")
-	} else if !ok {
-		s.bodies[ev.ID()] = string(raw)
-		s.got = append(s.got, strings.Split(ev.Type(), ".")[3])
-	}
-	return transport.Outcome{Class: transport.Acknowledged, Status: 202}
-}
-
-func (*sink) Forget(types.UID) {}
-
-func (s *sink) all() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.got)
-}
-
 // takes waits for events, and then a moment for others that must not come.
-func (s *sink) takes(t *testing.T, what string, want ...string) {
+func takes(t *testing.T, to *sink.Sink, what string, want ...string) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); len(s.all()) < len(want) && time.Now().Before(until); {
+	for until := time.Now().Add(time.Minute); len(to.Got()) < len(want) && time.Now().Before(until); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	time.Sleep(500 * time.Millisecond)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !slices.Equal(s.got, want) {
-		t.Fatalf("%s: received %q, want %q", what, s.got, want)
+	if got := to.Take(); !slices.Equal(got, want) {
+		t.Fatalf("%s: received %q, want %q", what, got, want)
 	}
-	s.got = nil
 }
-
-// uncounted are metrics that nobody reads.
-type uncounted struct{}
-
-func (uncounted) Conflict()                               {}
-func (uncounted) Refused()                                {}
-func (uncounted) Dropped(string, int64)                   {}
-func (uncounted) Attempt(string, string)                  {}
-func (uncounted) Delivered(string, string, time.Duration) {}
-func (uncounted) Incomplete(string)                       {}
-func (uncounted) DeadLetter(string)                       {}
 
 // rule is a shorter rbacv1.PolicyRule.
 func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
@@ -157,7 +110,7 @@ type world struct {
 	t       *testing.T
 	kube    kubernetes.Interface
 	serving versioned.Interface
-	sink    *sink
+	sink    *sink.Sink
 	address string
 }
 
@@ -165,7 +118,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	cp, ctx := controlplane.Start(t), t.Context()
 	must(t, cp.InstallServing(ctx))
-	w := &world{ControlPlane: cp, t: t, sink: &sink{bodies: map[string]string{}}}
+	w := &world{ControlPlane: cp, t: t, sink: &sink.Sink{}}
 	var err error
 	w.kube, err = kubernetes.NewForConfig(cp.Config())
 	must(t, err)
@@ -241,7 +194,7 @@ func (w *world) run(f func(ctx context.Context)) (stop func()) {
 func (w *world) core() (stop func()) {
 	w.t.Helper()
 	config := w.As("system:serviceaccount:"+ours+":core", "system:serviceaccounts")
-	options, err := oneshot.Connect(w.t.Context(), config, ours, uncounted{})
+	options, err := oneshot.Connect(w.t.Context(), config, ours, sink.Uncounted{})
 	must(w.t, err)
 	options.Transport = w.sink
 	kube, err := kubernetes.NewForConfig(config)
@@ -396,16 +349,16 @@ func TestDoorbellRingsCore(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond) // whole seconds tell what is older than the baseline
 
 	cart := w.create("cart")
-	w.sink.takes(t, "a new Service", "created")
+	takes(t, w.sink, "a new Service", "created")
 	first := w.revision(cart, 1)
 	w.route(cart, map[string]int64{first: 100})
-	w.sink.takes(t, "it is ready", "ready", "deployed", "published")
+	takes(t, w.sink, "it is ready", "ready", "deployed", "published")
 	second := w.revision(cart, 2)
-	w.sink.takes(t, "its second Revision", "ready")
+	takes(t, w.sink, "its second Revision", "ready")
 	w.route(cart, map[string]int64{first: 80, second: 20})
-	w.sink.takes(t, "a canary", "shifted")
+	takes(t, w.sink, "a canary", "shifted")
 	w.route(cart, map[string]int64{second: 100})
-	w.sink.takes(t, "it has all traffic", "upgraded")
+	takes(t, w.sink, "it has all traffic", "upgraded")
 
 	w.hostile(cart)
 
@@ -414,22 +367,22 @@ func TestDoorbellRingsCore(t *testing.T) {
 	w.route(cart, map[string]int64{third: 100})
 	w.create("till")
 	time.Sleep(2 * time.Second) // for some rings that nobody answers
-	w.sink.takes(t, "the core is down")
+	takes(t, w.sink, "the core is down")
 	stop = w.core()
-	for until := time.Now().Add(time.Minute); len(w.sink.all()) < 3 && time.Now().Before(until); {
+	for until := time.Now().Add(time.Minute); len(w.sink.Got()) < 3 && time.Now().Before(until); {
 		time.Sleep(20 * time.Millisecond)
 	}
-	got := w.sink.all()
+	got := w.sink.Got()
 	slices.Sort(got) // that of two Services
 	if want := []string{"created", "ready", "upgraded"}; !slices.Equal(got, want) {
 		t.Fatalf("the core is up again: received %q, want %q", got, want)
 	}
-	w.sink.takes(t, "the core is up again", w.sink.all()...)
+	takes(t, w.sink, "the core is up again", w.sink.Got()...)
 
 	stop()
 	w.remove("cart")
 	w.core()
-	w.sink.takes(t, "a deletion while the core is down", "removed")
+	takes(t, w.sink, "a deletion while the core is down", "removed")
 	entries, err := c.CDEventSubjects(ours).List(ctx, metav1.ListOptions{})
 	must(t, err)
 	if len(entries.Items) != 2 {
@@ -475,7 +428,7 @@ func (w *world) hostile(cart *servingv1.Service) {
 	if status, text := w.post(token, secret, lie); status != http.StatusUnprocessableEntity {
 		t.Errorf("a Secret: %d %s", status, text)
 	}
-	w.sink.takes(t, "lies")
+	takes(t, w.sink, "lies")
 	if _, err := w.serving.ServingV1().Services(shop).Get(t.Context(), cart.Name, metav1.GetOptions{}); err != nil {
 		t.Error(errors.Join(errors.New("the cart is to be as it was"), err))
 	}
