@@ -43,22 +43,7 @@ func TestAbandonedRequests(t *testing.T) {
 // A pod that ends, and waits for a long request, hears of many plans meanwhile. None of them leaves anything behind.
 func TestManyPlansWhileLeaving(t *testing.T) {
 	f := newFleet(t)
-	hold := make(chan struct{})
-	a := f.start("stable", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" {
-			http.NotFound(w, r)
-			return
-		}
-		<-hold
-	}))
-	go func() {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, a.entry+"/", nil)
-		req.Header.Set("X-Key", keyOf(2))
-		if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
-			_ = resp.Body.Close()
-		}
-	}()
-	f.until("it is open", func() bool { return a.member.Open() == 1 })
+	a, release := f.startHeld()
 	f.controller.change(func(p *placement.Plan) { p.Peers[0].Leaving = true })
 	f.until("it leaves", func() bool { return !a.member.Joined() })
 	before := runtime.NumGoroutine()
@@ -71,6 +56,6 @@ func TestManyPlansWhileLeaving(t *testing.T) {
 	if now := runtime.NumGoroutine(); now > before+20 {
 		t.Errorf("%d goroutines before, %d after 100 plans", before, now)
 	}
-	close(hold)
+	release()
 	f.until("it has ended", func() bool { return a.member.Open() == 0 })
 }

@@ -173,6 +173,28 @@ func (f *fleet) start(revision string, application http.Handler) *pod {
 	return f.startAt(fmt.Sprintf("%s.%d", revision, len(f.pods)), host)
 }
 
+// startHeld starts a pod, and sends it a request that lasts until release is called.
+func (f *fleet) startHeld() (p *pod, release func()) {
+	f.Helper()
+	hold := make(chan struct{})
+	p = f.start("stable", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		<-hold
+	}))
+	go func() {
+		req, _ := http.NewRequestWithContext(f.Context(), http.MethodGet, p.entry+"/", nil)
+		req.Header.Set("X-Key", keyOf(2))
+		if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	f.until("a request is open", func() bool { return p.member.Open() == 1 })
+	return p, func() { close(hold) }
+}
+
 func (f *fleet) startAt(name, host string) *pod {
 	f.Helper()
 	token := filepath.Join(f.TempDir(), "token")

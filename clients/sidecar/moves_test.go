@@ -266,22 +266,7 @@ func TestDrainWithASlowQueueProxy(t *testing.T) {
 			f.configure = func(c *Config) {
 				c.DrainURL, c.drainsFor, c.saidWithin = queueProxy.URL, drainsFor, saidWithin
 			}
-			hold := make(chan struct{})
-			a := f.start("stable", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/" {
-					http.NotFound(w, r)
-					return
-				}
-				<-hold
-			}))
-			go func() {
-				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, a.entry+"/", nil)
-				req.Header.Set("X-Key", keyOf(2))
-				if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
-					_ = resp.Body.Close()
-				}
-			}()
-			f.until("a request is open", func() bool { return a.member.Open() == 1 })
+			a, release := f.startHeld()
 			drained := make(chan int, 1)
 			go func() {
 				w := httptest.NewRecorder()
@@ -296,9 +281,9 @@ func TestDrainWithASlowQueueProxy(t *testing.T) {
 					t.Errorf("the container ends with %d while a request is open", code)
 				case <-time.After(time.Second):
 				}
-				close(hold)
+				release()
 			} else {
-				defer close(hold)
+				defer release()
 			}
 			select {
 			case code := <-drained:
