@@ -181,8 +181,8 @@ func (b windowBuilder) seen(reason string) string {
 }
 
 // slower returns how many requests took longer than each bound of a cumulative histogram, or why that
-// is unknown. As many may lack a duration, as aborted ones do, as may lack an outcome: the judge makes sure that they do
-// not hide what a Pass rests on.
+// is unknown. The limit for requests without a duration, such as aborted ones, is that for requests without an outcome.
+// The judge makes sure that they do not hide what a Pass rests on.
 func slower(buckets attribution.Buckets, finished float64) (above map[float64]float64, why string) {
 	switch {
 	case len(buckets) == 0 && finished > 0:

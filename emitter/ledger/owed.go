@@ -14,8 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// lease is how long a process that keeps nothing in memory has to send what it has journaled. After that, the event
-// counts as one that nobody sends.
+// lease is how long a process that keeps nothing in memory has to send what it has journaled. After that, another one
+// sends the event.
 const lease = time.Minute
 
 // Owed is for a process that keeps nothing in memory: what is still to be done about an object, and when, is part of
@@ -30,7 +30,7 @@ type Owed struct {
 // WithOwed sets what this process owes.
 func WithOwed(o Owed) Option { return func(l *Ledger) { l.owed = &o } }
 
-// complete adds what is owed to a state that is about to be written.
+// complete adds what is still to be done to a state that is about to be written.
 func (o *Owed) complete(e *edit) {
 	e.next.Status.Attempts = o.attempts(e.next)
 	wake := o.wake(e, e.next.Status.Attempts)
@@ -42,7 +42,7 @@ func (o *Owed) complete(e *edit) {
 	}
 }
 
-// differs reports whether something else is owed than the present state says.
+// differs reports whether the present state is wrong about what is still to be done.
 func (o *Owed) differs(e *edit) bool {
 	if e.current == nil {
 		return false

@@ -73,7 +73,7 @@ func TestWakeFollowsFromWhatIsOwed(t *testing.T) {
 	l = f.ledger(s, q)
 	acknowledge(l, name, "b", 1)
 	must(t, l.WriteAcks(t.Context(), name))
-	wake("nothing is owed", time.Time{})
+	wake("nothing left to do", time.Time{})
 
 	must(t, l.Journal(t.Context(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		return &ledger.Change{

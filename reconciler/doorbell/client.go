@@ -114,7 +114,7 @@ func (c *client) connect(now time.Time) (*http.Client, error) {
 			MaxIdleConnsPerHost: c.conns,
 			IdleConnTimeout:     time.Minute,
 		},
-		// Nobody else gets the token.
+		// A redirect must not take the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c.current, nil
