@@ -25,6 +25,9 @@ const (
 	wakeAnnotation   = "knative-cdevents.dev/wake"
 	serviceLabel     = "serving.knative.dev/service"
 	servingGroup     = "serving.knative.dev/"
+	// productLabel is on everything of this installation, and product is its value.
+	productLabel = "app.kubernetes.io/name"
+	product      = "knative-cdevents"
 )
 
 // group is the API group, empty for the core's.
@@ -139,13 +142,24 @@ func ofSubject(c Change, o *Object) (Key, bool) {
 	return Key{Subjects, o.Metadata.Namespace, o.Metadata.Name}, c == Deleted || o.Metadata.Annotations[forgetAnnotation] == "true"
 }
 
+// others rings what belongs to others than this installation. The core may be a Knative Service. When it has scaled to
+// zero, its Revision says so: a ring about that would start it again, for ever. What a sweep sees of it, is announced.
+func others(namespace string, key func(Change, *Object) (Key, bool)) func(Change, *Object) (Key, bool) {
+	return func(c Change, o *Object) (Key, bool) {
+		if o.Metadata.Namespace == namespace && o.Metadata.Labels[productLabel] == product {
+			return Key{}, false
+		}
+		return key(c, o)
+	}
+}
+
 // watches are the watches of all kinds that the core reports about or is configured by. A further one may be added
 // to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not in its metadata.
 func watches(namespace string, w *wakes) []*Watch {
 	return []*Watch{
-		{Kind: Services, Key: itself(Services)},
-		{Kind: Routes, Key: ofRoute},
-		{Kind: Revisions, Key: ofRevision},
+		{Kind: Services, Key: others(namespace, itself(Services))},
+		{Kind: Routes, Key: others(namespace, ofRoute)},
+		{Kind: Revisions, Key: others(namespace, ofRevision)},
 		{Kind: DomainMappings, Key: itself(DomainMappings)},
 		{Kind: Sources, Key: itself(Sources)},
 		{Kind: Subjects, Namespace: namespace, Key: ofSubject, See: w.see, Listing: w.clear},
