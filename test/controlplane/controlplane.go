@@ -149,6 +149,19 @@ func (c *ControlPlane) InstallCustomRuns(ctx context.Context) error {
 	return nil
 }
 
+// InstallEventing installs the CRDs of Knative Eventing's Broker, Trigger, ApiServerSource and PingSource, in the version
+// that test/cluster uses. Eventing itself does not run.
+func (c *ControlPlane) InstallEventing(ctx context.Context) error {
+	paths, err := eventingCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := envtest.InstallCRDs(c.Config(), installing(paths...)); err != nil {
+		return fmt.Errorf("installing the CRDs of Knative Eventing: %w", err)
+	}
+	return nil
+}
+
 // RemoveServing removes the CRDs of Knative Serving, and with them every object of their kinds.
 func (c *ControlPlane) RemoveServing(ctx context.Context) error {
 	paths, err := servingCRDs(ctx)

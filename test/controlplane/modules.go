@@ -16,6 +16,7 @@ const (
 	product    = "github.com/knative-cdevents/knative-cdevents"
 	serving    = "knative.dev/serving"
 	networking = "knative.dev/networking"
+	eventing   = "knative.dev/eventing"
 	pipeline   = "github.com/tektoncd/pipeline"
 )
 
@@ -44,21 +45,40 @@ func servingCRDs(ctx context.Context) ([]string, error) {
 
 // tektonCRD returns the file with the CRD for CustomRuns, from the release that test/cluster installs.
 func tektonCRD(ctx context.Context) (string, error) {
+	dir, err := partDir(ctx, "pipeline", pipeline)
+	return filepath.Join(dir, "config", "300-crds", "300-customrun.yaml"), err
+}
+
+// eventingCRDs returns the files with some CRDs of Knative Eventing, from the release that test/cluster installs.
+func eventingCRDs(ctx context.Context) ([]string, error) {
+	dir, err := partDir(ctx, "eventing", eventing)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, name := range []string{"apiserversource", "broker", "pingsource", "trigger"} {
+		all = append(all, filepath.Join(dir, "config", "core", "resources", name+".yaml"))
+	}
+	return all, nil
+}
+
+// partDir returns the source folder of a module in the version that a part of test/cluster has.
+func partDir(ctx context.Context, part, module string) (string, error) {
 	root, err := Root(ctx)
 	if err != nil {
 		return "", err
 	}
-	part := filepath.Join(root, "test", "cluster", "parts", "pipeline")
-	dir, err := output(ctx, part, "list", "-m", "-f", "{{.Dir}}", pipeline)
+	in := filepath.Join(root, "test", "cluster", "parts", part)
+	dir, err := output(ctx, in, "list", "-m", "-f", "{{.Dir}}", module)
 	if err == nil && dir == "" {
-		if _, err = output(ctx, part, "mod", "download", pipeline); err == nil {
-			dir, err = output(ctx, part, "list", "-m", "-f", "{{.Dir}}", pipeline)
+		if _, err = output(ctx, in, "mod", "download", module); err == nil {
+			dir, err = output(ctx, in, "list", "-m", "-f", "{{.Dir}}", module)
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("finding module %s: %w", pipeline, err)
+		return "", fmt.Errorf("finding module %s: %w", module, err)
 	}
-	return filepath.Join(dir, "config", "300-crds", "300-customrun.yaml"), nil
+	return dir, nil
 }
 
 // Root returns the folder of this module.

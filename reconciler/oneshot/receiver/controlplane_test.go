@@ -20,7 +20,6 @@ import (
 	"go.uber.org/zap/zaptest"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -66,44 +65,6 @@ func takes(t *testing.T, to *sink.Sink, what string, want ...string) {
 	}
 }
 
-// rule is a shorter rbacv1.PolicyRule.
-func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: verbs}
-}
-
-// The rights that the programs need: everywhere, and in our namespace. A sink that is an object, or that needs a
-// credential, needs further ones, as for the controller.
-var (
-	everywhere = map[string][]rbacv1.PolicyRule{
-		"core": {
-			rule("serving.knative.dev", "services,routes,revisions,domainmappings", "get", "list"),
-			rule("", "namespaces", "get"),
-			rule("apiextensions.k8s.io", "customresourcedefinitions", "get"),
-			rule("knative-cdevents.dev", "cdeventsources", "get", "list"),
-			rule("knative-cdevents.dev", "cdeventsources/status", "update"),
-			rule("authentication.k8s.io", "tokenreviews", "create"),
-		},
-		"doorbell": {
-			rule("serving.knative.dev", "services,routes,revisions,domainmappings", "list", "watch"),
-			rule("", "namespaces", "list", "watch"),
-			rule("knative-cdevents.dev", "cdeventsources", "list", "watch"),
-		},
-	}
-	inOurs = map[string][]rbacv1.PolicyRule{
-		"core": {
-			rule("", "configmaps", "get", "list"),
-			rule("knative-cdevents.dev", "cdeventsubjects", "create", "delete", "get", "list", "update"),
-			rule("knative-cdevents.dev", "cdeventbaselines", "create", "get", "update"),
-		},
-		"doorbell": {
-			rule("knative-cdevents.dev", "cdeventsubjects", "list", "watch"),
-			rule("coordination.k8s.io", "leases", "create", "get", "patch"),
-		},
-	}
-	// inDefault is where the API server says where it listens.
-	inDefault = rule("discovery.k8s.io", "endpointslices", "get", "list")
-)
-
 // world is a real API server, a core, and a doorbell that rings it.
 type world struct {
 	*controlplane.ControlPlane
@@ -128,40 +89,15 @@ func newWorld(t *testing.T) *world {
 		_, err := w.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
 		must(t, err)
 	}
-	for _, name := range []string{"core", "doorbell", "stranger"} {
-		_, err := w.kube.CoreV1().ServiceAccounts(ours).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		must(t, err)
-		w.allow(name, "", everywhere[name])
-		w.allow(name, ours, inOurs[name])
-	}
-	w.allow("core", "default", []rbacv1.PolicyRule{inDefault})
+	// The programs have the rights that the installation gives them.
+	must(t, cp.Create(ctx, "config/optional/serverless/200-roles.yaml", "config/optional/serverless/500-doorbell.yaml"))
+	_, err = w.kube.CoreV1().ServiceAccounts(ours).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}, metav1.CreateOptions{})
+	must(t, err)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	w.address = listener.Addr().String()
 	must(t, listener.Close())
 	return w
-}
-
-// allow gives a ServiceAccount rights in a namespace, or in all.
-func (w *world) allow(name, namespace string, rules []rbacv1.PolicyRule) {
-	w.t.Helper()
-	ctx, meta := w.t.Context(), metav1.ObjectMeta{Name: name}
-	who := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ours, Name: name}}
-	if namespace == "" {
-		_, err := w.kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-		must(w.t, err)
-		_, err = w.kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: meta, Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		}, metav1.CreateOptions{})
-		must(w.t, err)
-		return
-	}
-	_, err := w.kube.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	must(w.t, err)
-	_, err = w.kube.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: meta, Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-	}, metav1.CreateOptions{})
-	must(w.t, err)
 }
 
 func (w *world) token(account string, audiences ...string) string {
