@@ -234,6 +234,18 @@ install: ## Build the image, and install the controller on the cluster of KUBECO
 install-sidecar: ## Build the images, and install the injector of the sidecar (docs/sidecar.md) on the cluster of KUBECONFIG
 	@.ci/tool ko apply --base-import-paths -f config/optional/sidecar/
 
+# The serverless mode: the core as a Knative Service, as a Deployment, or rung by Knative Eventing.
+SERVERLESS ?= knative
+serverless_dir := config/optional/serverless
+serverless_knative := -f $(serverless_dir)/
+serverless_deployment := -f $(serverless_dir)/200-roles.yaml -f $(serverless_dir)/500-doorbell.yaml -f $(serverless_dir)/deployment/
+serverless_eventing := -f $(serverless_dir)/200-roles.yaml -f $(serverless_dir)/500-core.yaml -f $(serverless_dir)/eventing/
+
+.PHONY: install-serverless
+install-serverless: ## Build the images, and switch the installation of KUBECONFIG to the experimental serverless mode (docs/serverless.md); SERVERLESS=deployment or eventing for its other forms
+	@[ -n "$(serverless_$(SERVERLESS))" ] || { echo 'SERVERLESS is "$(SERVERLESS)"; it must be knative, deployment or eventing' >&2; exit 1; }
+	@.ci/tool ko apply --base-import-paths $(serverless_$(SERVERLESS))
+
 .PHONY: sample
 sample: ## Create a source, and a sink that prints the events it receives, in NAMESPACE=shop
 	@.ci/tool ko apply --base-import-paths -f config/samples/ -- --namespace "$(or $(NAMESPACE),default)"
@@ -243,18 +255,21 @@ uninstall: ## Uninstall the controller from the cluster of KUBECONFIG
 	@.ci/tool ko delete --ignore-not-found -f config/
 
 .PHONY: release
-release: ## Write release/release.yaml, release/samples.yaml, release/sidecar.yaml and release/tekton, with images by digest; VERSION=v1.2.3 sets labels and tags
+release: ## Write release/release.yaml, samples.yaml, sidecar.yaml, serverless*.yaml and tekton, with images by digest; VERSION=v1.2.3 sets labels and tags
 	@mkdir -p release
 	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/ > release/.release.yaml.part
 	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/optional/sidecar/ > release/.sidecar.yaml.part
-	@for f in release sidecar; do \
+	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) $(serverless_knative) > release/.serverless.yaml.part
+	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) $(serverless_deployment) > release/.serverless-deployment.yaml.part
+	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) $(serverless_eventing) > release/.serverless-eventing.yaml.part
+	@for f in release sidecar serverless serverless-deployment serverless-eventing; do \
 	  sed 's|\(app.kubernetes.io/version:\) devel|\1 "$(VERSION)"|' release/.$$f.yaml.part > release/$$f.yaml && rm release/.$$f.yaml.part; \
 	done
 	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/samples/ > release/samples.yaml
 	@rm -rf release/tekton && cp -r config/tekton release/tekton
 	@for f in $$(cd config && grep -rl 'image: ko://' tekton); do .ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/$$f > release/$$f; done
 	@grep -rhoE '(image|value): .*@sha256:.*' release | sort -u
-	@echo "wrote release/release.yaml, release/samples.yaml, release/sidecar.yaml and release/tekton"
+	@echo "wrote release/release.yaml, samples.yaml, sidecar.yaml, serverless*.yaml and tekton"
 
 # The systems that "make release-plugin" builds for.
 PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64

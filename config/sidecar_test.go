@@ -173,20 +173,25 @@ func TestInjectorMayDoLittle(t *testing.T) {
 }
 
 // ko builds the images of this module only, and of what this module requires: the sidecar is one of these.
-func TestImagesOfTheInjectorAreBuilt(t *testing.T) {
+func TestOptionalImagesAreBuilt(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("optional/sidecar/500-injector.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	images := regexp.MustCompile(`ko://(\S+)`).FindAllStringSubmatch(string(content), -1)
-	if len(images) != 3 {
-		t.Fatal(images)
-	}
-	for _, image := range images {
-		out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Name}}", image[1]).CombinedOutput()
-		if err != nil || strings.TrimSpace(string(out)) != "main" {
-			t.Errorf("%s: %s, %v", image[1], out, err)
+	for file, want := range map[string]int{
+		"sidecar/500-injector.yaml": 3, "serverless/500-core.yaml": 1, "serverless/500-doorbell.yaml": 1,
+		"serverless/deployment/500-core.yaml": 1, "serverless/eventing/300-rings.yaml": 1,
+	} {
+		content, err := os.ReadFile("optional/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images := regexp.MustCompile(`ko://(\S+)`).FindAllStringSubmatch(string(content), -1)
+		if len(images) != want {
+			t.Errorf("%s: %v", file, images)
+		}
+		for _, image := range images {
+			out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Name}}", image[1]).CombinedOutput()
+			if err != nil || strings.TrimSpace(string(out)) != "main" {
+				t.Errorf("%s: %s: %s, %v", file, image[1], out, err)
+			}
 		}
 	}
 }
