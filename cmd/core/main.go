@@ -101,7 +101,15 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 		return nil, fmt.Errorf("looking for the API server: %w", err)
 	}
 	access.QPS, access.Burst = qps, burst
+	exported, err := exportMetrics()
+	if err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
 	metrics, err := delivery.NewInstruments() //nolint:contextcheck // counters start at zero
+	if err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	rings, err := receiver.NewInstruments() //nolint:contextcheck // counters start at zero
 	if err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
@@ -119,9 +127,14 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 			return nil, fmt.Errorf("making a client for reviews of tokens: %w", err)
 		}
 	}
+	core := oneshot.New(options)
+	if err := delivery.WatchPending(core.Standings); err != nil { //nolint:contextcheck // Prometheus asks later
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
 	return (&receiver.Handler{
-		Core: oneshot.New(options), Guard: receiver.NewSenders(reviews[0], reviews[1], c.audience, c.senders...),
+		Core: core, Guard: receiver.NewSenders(reviews[0], reviews[1], c.audience, c.senders...),
 		Logger: logging.FromContext(ctx), Within: c.within, AtOnce: c.atOnce,
+		Instruments: rings, Metrics: exported,
 	}).Init(), nil
 }
 
@@ -129,7 +142,7 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 func settings(args []string, getenv func(string) string) (config, error) {
 	c := config{}
 	f := flag.NewFlagSet("core", flag.ContinueOnError)
-	f.StringVar(&c.listen, "listen", ":"+cmp.Or(getenv("PORT"), "8080"), "Address of rings and of /healthz. By default, that of PORT.")
+	f.StringVar(&c.listen, "listen", ":"+cmp.Or(getenv("PORT"), "8080"), "Address of rings, /healthz and /metrics. By default, that of PORT.")
 	f.StringVar(&c.kubeconfig, "kubeconfig", "", "File with the access to the API server. In a pod, its own by default.")
 	f.StringVar(&c.namespace, "namespace", getenv(system.NamespaceEnvKey), "Namespace of the controller. By default, SYSTEM_NAMESPACE.")
 	f.StringVar(&c.audience, "audience", defaultAudience, "Audience that the tokens of senders must have.")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -18,7 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"knative.dev/pkg/apis"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
@@ -53,6 +57,10 @@ func TestProgram(t *testing.T) {
 	token := must[*authenticationv1.TokenRequest](t)(accounts.CreateToken(t.Context(), "doorbell", &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{defaultAudience}},
 	}, metav1.CreateOptions{})).Status.Token
+	events := must[*client.Clientset](t)(client.New(cp.Config()))
+	source := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: ours, Name: "all"}}
+	source.Spec.Sink.URI = apis.HTTP("sink.example")
+	must[*v1alpha1.CDEventSource](t)(events.CDEventSources(ours).Create(t.Context(), source, metav1.CreateOptions{}))
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, must[[]byte](t)(cp.KubeConfig("core", "system:masters")), 0o600); err != nil {
 		t.Fatal(err)
@@ -96,10 +104,28 @@ func TestProgram(t *testing.T) {
 	if got := ask(http.MethodPost, "/", token+"x"); got != http.StatusUnauthorized {
 		t.Errorf("a forged token: %d", got)
 	}
+	metrics := scrape(t, "http://"+address+"/metrics")
+	for _, want := range []string{
+		`cdevents_core_rings_total{kind="sweep",otel_scope_name="knative-cdevents.dev/core",`, `result="answered"} 1`,
+		`cdevents_core_ring_duration_seconds_count{kind="sweep",`, `cdevents_dropped_total{`, "cdevents_ledger_conflicts_total{",
+		`cdevents_pending{`, `source="knative-cdevents/all"} 0`, "process_resident_memory_bytes ",
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics does not contain %q:\n%s", want, metrics)
+		}
+	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
+}
+
+func scrape(t *testing.T, url string) string {
+	t.Helper()
+	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
+	response := must[*http.Response](t)(http.DefaultClient.Do(r))
+	defer response.Body.Close() //nolint:errcheck // everything is read
+	return string(must[[]byte](t)(io.ReadAll(response.Body)))
 }

@@ -83,18 +83,16 @@ func (i *Instruments) begin() {
 
 // Watch adds the gauges of pending events and breakers. Call it once.
 func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) error {
+	err := WatchPending(func(observe func(source string, pending int64, oldest time.Time)) {
+		backlogs := d.Ledger.Backlogs()
+		for uid, name := range sources() {
+			observe(name, backlogs[uid].Pending, backlogs[uid].Oldest)
+		}
+	})
+	if err != nil {
+		return err
+	}
 	meter := otel.Meter("knative-cdevents.dev/emitter")
-	pending, err := meter.Int64ObservableGauge("cdevents_pending",
-		metric.WithDescription("Events that are pending, by source. Every replica reports the same value."))
-	if err != nil {
-		return fmt.Errorf("making the gauge cdevents_pending: %w", err)
-	}
-	oldest, err := meter.Float64ObservableGauge("cdevents_oldest_pending_age", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest pending event, by source; 0 if there is none. Every replica reports "+
-			"the same value."))
-	if err != nil {
-		return fmt.Errorf("making the gauge cdevents_oldest_pending_age: %w", err)
-	}
 	open, err := meter.Int64ObservableGauge("cdevents_breaker_open",
 		metric.WithDescription("1 while the breaker of a source is open, and 0 otherwise. The replica that sends the "+
 			"events reports it."))
@@ -109,15 +107,6 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveFloat64(led, leading(d.Leader))
-		backlogs := d.Ledger.Backlogs()
-		for uid, name := range sources() {
-			s, age := backlogs[uid], 0.0
-			if !s.Oldest.IsZero() {
-				age = time.Since(s.Oldest).Seconds()
-			}
-			o.ObserveInt64(pending, s.Pending, source(name))
-			o.ObserveFloat64(oldest, age, source(name))
-		}
 		for name, isOpen := range d.Breakers() {
 			value := int64(0)
 			if isOpen {
@@ -126,9 +115,41 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 			o.ObserveInt64(open, value, source(name))
 		}
 		return nil
-	}, pending, oldest, open, led)
+	}, open, led)
 	if err != nil {
 		return fmt.Errorf("registering the gauges of how sources stand: %w", err)
+	}
+	return nil
+}
+
+// WatchPending adds the gauges of pending events. The function observes how many are pending for each source, and the
+// time of the oldest, zero if there is none. Call it once.
+func WatchPending(standings func(observe func(source string, pending int64, oldest time.Time))) error {
+	meter := otel.Meter("knative-cdevents.dev/emitter")
+	pending, err := meter.Int64ObservableGauge("cdevents_pending",
+		metric.WithDescription("Events that are pending, by source. Every replica reports the same value."))
+	if err != nil {
+		return fmt.Errorf("making the gauge cdevents_pending: %w", err)
+	}
+	oldest, err := meter.Float64ObservableGauge("cdevents_oldest_pending_age", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest pending event, by source; 0 if there is none. Every replica reports "+
+			"the same value."))
+	if err != nil {
+		return fmt.Errorf("making the gauge cdevents_oldest_pending_age: %w", err)
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		standings(func(name string, n int64, since time.Time) {
+			age := 0.0
+			if !since.IsZero() {
+				age = time.Since(since).Seconds()
+			}
+			o.ObserveInt64(pending, n, source(name))
+			o.ObserveFloat64(oldest, age, source(name))
+		})
+		return nil
+	}, pending, oldest)
+	if err != nil {
+		return fmt.Errorf("registering the gauges of pending events: %w", err)
 	}
 	return nil
 }

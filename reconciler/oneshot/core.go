@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,6 +93,8 @@ type Options struct {
 type Core struct {
 	Options
 	rings merger
+	// swept is what the last sweep counted; nil before the first.
+	swept atomic.Pointer[[]standing]
 }
 
 // New returns a Core.

@@ -55,6 +55,33 @@ func (t tallies) add(e *v1alpha1.CDEventSubject) {
 	}
 }
 
+// standing is what is pending for a source.
+type standing struct {
+	source  string
+	pending int64
+	oldest  time.Time
+}
+
+// standings are what is pending for each source that exists.
+func (t tallies) standings(sources []*v1alpha1.CDEventSource) *[]standing {
+	out := make([]standing, 0, len(sources))
+	for _, s := range sources {
+		pending, oldest, _, _ := t.SourceStatus(s.UID)
+		out = append(out, standing{s.Namespace + "/" + s.Name, pending, oldest})
+	}
+	return &out
+}
+
+// Standings tells for each source what was pending for it when the last sweep counted: how many events, and since when
+// the oldest. Before the first sweep, it tells nothing.
+func (c *Core) Standings(observe func(source string, pending int64, oldest time.Time)) {
+	if all := c.swept.Load(); all != nil {
+		for _, s := range *all {
+			observe(s.source, s.pending, s.oldest)
+		}
+	}
+}
+
 // SourceStatus implements source.Deliveries.
 func (t tallies) SourceStatus(uid types.UID) (pending int64, oldest, last time.Time, trouble string) {
 	s := t[uid]

@@ -32,8 +32,9 @@ const (
 	retryAfter = "1"
 	// sweepWithin limits a sweep, whoever waits for it.
 	sweepWithin = time.Hour
-	// healthPath is for probes. Rings are accepted at every other path.
-	healthPath = "/healthz"
+	// healthPath is for probes, and metricsPath for Prometheus. Rings are accepted at every other path.
+	healthPath  = "/healthz"
+	metricsPath = "/metrics"
 )
 
 // Core answers rings. oneshot.Core implements it.
@@ -57,6 +58,10 @@ type Handler struct {
 	Within time.Duration
 	// AtOnce is how many rings are answered at once, apart from the sweep; 0 for DefaultAtOnce.
 	AtOnce int
+	// Instruments count rings; nil: nothing does.
+	Instruments *Instruments
+	// Metrics answers who asks for metrics; nil: nobody does.
+	Metrics http.Handler
 
 	slots   chan struct{}
 	sweeper sweeper
@@ -87,6 +92,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.health(w)
 		return
 	}
+	if r.URL.Path == metricsPath && r.Method == http.MethodGet && h.Metrics != nil {
+		h.Metrics.ServeHTTP(w, r)
+		return
+	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		authserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; a ring is a CloudEvent that is sent with POST")
@@ -100,16 +109,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	authserver.Authorized(r.Context())
-	asked, refused := read(w, r)
-	if refused != nil {
-		h.Logger.Warnw("A ring can never be answered", "status", refused.Status, "error", refused)
-		authserver.Dismiss(w, refused.Status, refused.Message)
+	began := time.Now()
+	asked, wrong := read(w, r)
+	if wrong != nil {
+		h.Logger.Warnw("A ring can never be answered", "status", wrong.Status, "error", wrong)
+		authserver.Dismiss(w, wrong.Status, wrong.Message)
+		h.Instruments.count(ring{&oneshot.Reference{}}, refused, time.Since(began))
 		return
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.Within + answerWithin))
 	ctx, cancel := context.WithTimeoutCause(logging.WithLogger(r.Context(), h.Logger), h.Within, errSlow)
 	defer cancel()
-	h.answer(w, asked, h.ring(ctx, asked))
+	result := h.answer(w, asked, h.ring(ctx, asked))
+	h.Instruments.count(asked, result, time.Since(began))
 }
 
 // health says whether rings are answered.
@@ -122,20 +134,21 @@ func (h *Handler) health(w http.ResponseWriter) {
 	}
 }
 
-// answer sends what came of a ring.
-func (h *Handler) answer(w http.ResponseWriter, asked ring, err error) {
+// answer sends what came of a ring, and returns it for the metrics.
+func (h *Handler) answer(w http.ResponseWriter, asked ring, err error) (result string) {
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
-		return
+		return answered
 	}
-	status := http.StatusServiceUnavailable
+	status, result := http.StatusServiceUnavailable, failed
 	if never := (*oneshot.NotFollowedError)(nil); errors.As(err, &never) {
-		status = http.StatusUnprocessableEntity
+		status, result = http.StatusUnprocessableEntity, refused
 	} else {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	h.Logger.Warnw("A ring was not answered", "ring", asked.String(), "status", status, "error", err)
 	authserver.Refuse(w, status, err.Error())
+	return result
 }
 
 // ring has the core do what is asked for.
