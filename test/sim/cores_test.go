@@ -201,6 +201,56 @@ func TestHandOverBetweenResidentAndCores(t *testing.T) {
 	t.Logf("%d runs, in which a resident took over %d times", runs, turns)
 }
 
+// While an installation is switched, a resident and cores run at once: the doorbell rings already, or still, and the
+// resident has not gone to sleep yet. Then it ends, with what it keeps in memory. It ends anywhere, and starts again.
+func TestResidentAndCoresAtOnce(t *testing.T) {
+	runs := 0
+	for seed := uint64(1); seed <= 60; seed++ {
+		w := newWorld(seed, chaos{sources: 2})
+		rng := rand.New(rand.NewPCG(seed, 12))
+		w.startCores(1, false)
+		w.finish(w.ask(nil))
+		var p *process
+		for _, change := range script {
+			w.cluster.tick()
+			change(w.cluster)
+			if rng.IntN(3) == 0 {
+				s := w.sources[rng.IntN(2)].UID
+				w.down[s] = !w.down[s]
+			}
+			w.cluster.now = w.cluster.now.Add(time.Duration(rng.IntN(10)) * time.Second)
+			if p == nil && rng.IntN(3) == 0 {
+				p = w.start()
+				w.processes = append(w.processes, p)
+			}
+			for range rng.IntN(20) {
+				if p != nil {
+					w.round(p)
+				}
+				if rng.IntN(4) == 0 {
+					w.answer()
+				}
+			}
+			w.answer()
+			if p != nil && rng.IntN(4) == 0 {
+				w.kill(p)
+				p = nil
+			}
+		}
+		if p != nil {
+			w.kill(p)
+		}
+		w.settleCores()
+		v := w.judge()
+		report(t, w, fmt.Sprintf("seed %d", seed))
+		if v.pardoned > 0 {
+			t.Errorf("seed %d: %d splits were not announced", seed, v.pardoned)
+		}
+		runs++
+	}
+	t.Logf("%d runs", runs)
+}
+
 // If no ring is lost, the last state of each Service is announced without a sweep, however looks overlap.
 func TestLastStateNeedsNoSweep(t *testing.T) {
 	events := 0
