@@ -271,7 +271,7 @@ func TestServerlessMayDoLittle(t *testing.T) {
 	}
 	want := map[string][]string{
 		"everywhere core": {
-			"[get list] [services routes revisions domainmappings]", "[get] [namespaces]", "[get] [customresourcedefinitions]",
+			"[get list] [services routes revisions domainmappings]", "[get] [namespaces]", "[get list] [customresourcedefinitions]",
 			"[get] [endpointslices] [kubernetes]", "[get list] [cdeventsources canarygates]", "[update] [cdeventsources/status]",
 			"[get list] [customruns]", "[create] [tokenreviews]",
 		},
@@ -281,10 +281,10 @@ func TestServerlessMayDoLittle(t *testing.T) {
 		},
 		"core": {
 			"[get list] [configmaps]", "[create delete get list update] [cdeventsubjects]", "[create get update] [cdeventbaselines]",
-			"[get list] [canarygateruns shardplacements]", "[get update] [deployments] [controller]",
+			"[get list] [canarygateruns shardplacements]", "[get patch] [deployments] [controller]",
 		},
 		"doorbell":         {"[list watch] [cdeventsubjects canarygateruns shardplacements]", "[get patch] [leases] [doorbell]"},
-		"controller-sleep": {"[get update] [deployments] [controller]"},
+		"controller-sleep": {"[get patch] [deployments] [controller]"},
 	}
 	if fmt.Sprint(rules) != fmt.Sprint(want) {
 		t.Errorf("they may\n%v, want\n%v", rules, want)

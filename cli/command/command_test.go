@@ -96,6 +96,7 @@ func TestCommands(t *testing.T) {
 			run(t, reading, "", strings.Fields(c.args)...).errors(t, c.want)
 		}
 	})
+	t.Run("serverless", func(t *testing.T) { f.serverless(t, reading) })
 	t.Run("watch", func(t *testing.T) { f.watch(t, reading) })
 	t.Run("rights", func(t *testing.T) { f.rights(t) })
 	t.Run("plugin", func(t *testing.T) { plugin(t, admin) })

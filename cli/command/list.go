@@ -34,7 +34,7 @@ func (e *env) list() *cobra.Command {
 
 func (e *env) showFleet(f *report.Fleet, namespace string, wide bool) {
 	shown := 0
-	for _, t := range []*screen.Table{e.serviceTable(f, wide), e.sourceTable(f, wide), e.environmentTable(f)} {
+	for _, t := range []*screen.Table{e.serviceTable(f, wide), e.sourceTable(f, wide), e.environmentTable(f), e.modeTable(f.Mode)} {
 		if t.Empty() {
 			continue
 		}
@@ -119,6 +119,36 @@ func (e *env) environmentTable(f *report.Fleet) *screen.Table {
 		t.Add(screen.Text(s.Namespace), screen.Text(s.Kind), screen.Text(s.Name), e.pendingCell(s.Ledger),
 			screen.Text(e.last(s.Ledger)))
 	}
+	return t
+}
+
+// modeTable is empty unless the installation is in the serverless mode.
+func (e *env) modeTable(m *report.Mode) *screen.Table {
+	t := &screen.Table{
+		Titles: []string{"MODE", "CONTROLLER", "DOORBELL", "LAST RING", "OWED"}, Least: []int{0, 20, 7, 0, 10},
+	}
+	if m == nil || m.Name == report.Resident {
+		return t
+	}
+	controller := m.Controller
+	if m.ControllerSince != nil {
+		controller += fmt.Sprintf(" (%s ago: %s)", e.age(*m.ControllerSince), m.Why)
+	}
+	doorbell := screen.Cell{Text: m.Doorbell, Style: screen.Good}
+	if m.Doorbell != "running" {
+		doorbell.Style = screen.Bad
+	}
+	rang, owed := "", ""
+	if m.LastRing != nil {
+		rang = e.age(*m.LastRing) + " ago"
+	}
+	if o := m.Owed; o != nil {
+		owed = fmt.Sprintf("retries: %d, limits: %d", o.Retries, o.Limits)
+		if o.Next != nil {
+			owed += ", next at " + o.Next.UTC().Format(time.TimeOnly)
+		}
+	}
+	t.Add(screen.Text(m.Name), screen.Text(controller), doorbell, screen.Text(rang), screen.Text(owed))
 	return t
 }
 

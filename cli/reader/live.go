@@ -71,6 +71,9 @@ func (r *Reader) Live(ctx context.Context, namespace string, changed func(Change
 	return l, first
 }
 
+// Serverless returns nothing: what is shown from watches does not show the mode, and must not wait for the API server.
+func (*Live) Serverless(context.Context) (*Serverless, error) { return nil, nil } //nolint:nilnil // see above
+
 // keep runs the feed as soon as it may, and then finds out when trouble is over.
 func (k *kept) keep(ctx context.Context, changed func(Change), begun chan<- error) {
 	for first := true; ; first = false {

@@ -29,6 +29,8 @@ type Fleet struct {
 	Services     []Service     `json:"services"`
 	Sources      []Source      `json:"sources"`
 	Environments []Environment `json:"environments"`
+	// Mode is nil if the user may not read it.
+	Mode *Mode `json:"mode,omitempty"`
 	// Notes say what is left out, and why.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -106,6 +108,7 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 	}
 	gates, noGates := r.Gates(ctx, namespace)
 	entries, noLedger := r.Ledger(ctx, namespace)
+	serverless, noMode := r.Serverless(ctx)
 	for _, problem := range []struct {
 		err     error
 		without string
@@ -114,6 +117,7 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		{noSources, "sources"},
 		{noGates, "gates"},
 		{noLedger, "what is pending for each Service, and environments"},
+		{noMode, "whether the controller sleeps"},
 	} {
 		if problem.err == nil {
 			continue
@@ -122,6 +126,9 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 			return nil, problem.err
 		}
 		out.Notes = append(out.Notes, "not shown: "+problem.without+"; "+problem.err.Error())
+	}
+	if noMode == nil {
+		out.Mode = modeOf(serverless, entries, noLedger == nil, r.Clock.Now)
 	}
 	names := r.SourceNames(ctx, namespace, sources)
 	byUID := map[types.UID]*v1alpha1.CDEventSubject{}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 )
 
 // Reads is what reports are made of, as reader.Reader describes it. The objects that it returns are shared and never
@@ -30,6 +31,7 @@ type Reads interface {
 	Entry(ctx context.Context, kind string, uid types.UID) (*v1alpha1.CDEventSubject, error)
 	Placement(ctx context.Context, service types.UID) (*v1alpha1.ShardPlacement, error)
 	CustomRun(ctx context.Context, namespace, name string) (*v1alpha1.GateRun, error)
+	Serverless(ctx context.Context) (*reader.Serverless, error)
 }
 
 // Reporter makes reports.

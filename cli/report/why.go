@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
@@ -90,6 +91,9 @@ func (r *Reporter) everything(ctx context.Context, namespace string, o objects, 
 	if err := r.baselines(ctx, namespace, d); err != nil {
 		return err
 	}
+	if err := r.doorbell(ctx, namespace, d); err != nil {
+		return err
+	}
 	entries, err := r.Ledger(ctx, namespace)
 	if err != nil && !errors.Is(err, reader.ErrForbidden) {
 		return err
@@ -111,6 +115,29 @@ func (r *Reporter) baselines(ctx context.Context, namespace string, d *Diagnosis
 	}
 	for i := range all {
 		d.Findings = append(d.Findings, advice.Baseline(&all[i])...)
+	}
+	return nil
+}
+
+// doorbell looks at the doorbell of the serverless mode. Whether it works is shown with all namespaces only.
+func (r *Reporter) doorbell(ctx context.Context, namespace string, d *Diagnosis) error {
+	s, err := r.Serverless(ctx)
+	if errors.Is(err, reader.ErrForbidden) || err == nil && s == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m := modeOf(s, nil, false, r.Clock.Now)
+	of := func(at *time.Time) time.Time {
+		if at == nil {
+			return time.Time{}
+		}
+		return *at
+	}
+	f := r.Clock.Doorbell(m.Doorbell == "running", of(m.DoorbellSeen), of(m.LastRing), m.Controller)
+	if namespace == "" || f.State != advice.Works {
+		d.Findings = append(d.Findings, f)
 	}
 	return nil
 }
@@ -192,5 +219,7 @@ func (r *Reporter) service(
 	if err != nil {
 		d.Notes = append(d.Notes, "the ledger is not looked at: "+err.Error())
 	}
-	return r.Clock.Service(about), nil
+	names := r.SourceNames(ctx, s.Namespace, o.sources)
+	owed := r.Clock.Owed(about.Entry, func(a *v1alpha1.Attempt) string { return names(a.Source) })
+	return append(r.Clock.Service(about), owed...), nil
 }

@@ -36,6 +36,18 @@ type account struct {
 	// Positions are the resourceVersions up to which everything is answered. They are facts whoever wrote them, so of
 	// two, the newer one counts.
 	Positions positions `json:"positions"`
+	// LastRing is when a ring was last answered, for people.
+	LastRing *time.Time `json:"lastRing,omitempty"`
+}
+
+// LastRing returns when a ring was last answered, as the annotations of a doorbell's Lease have it: it is up to a few
+// minutes old. It is zero if they do not say.
+func LastRing(annotations map[string]string) time.Time {
+	var a account
+	if json.Unmarshal([]byte(annotations[answeredAnnotation]), &a) != nil || a.LastRing == nil {
+		return time.Time{}
+	}
+	return *a.LastRing
 }
 
 // lease is what is read and written of the Lease.
@@ -57,6 +69,7 @@ type book struct {
 	ringer          interface {
 		Mark() uint64
 		Answered(mark uint64) bool
+		LastAnswered() time.Time
 	}
 	// every is the least time between two writes.
 	every time.Duration
@@ -221,7 +234,7 @@ func (b *book) create(ctx context.Context) error {
 
 // write writes an account to the Lease, unless somebody else has written it meanwhile.
 func (b *book) write(ctx context.Context, l *lease, known positions) error {
-	text, err := json.Marshal(account{l.Metadata.UID, known})
+	text, err := json.Marshal(account{l.Metadata.UID, known, b.lastRing()})
 	if err != nil {
 		return fmt.Errorf("encoding what is answered: %w", err)
 	}
@@ -232,6 +245,14 @@ func (b *book) write(ctx context.Context, l *lease, known positions) error {
 		return fmt.Errorf("writing Lease %s/%s: %w", b.namespace, b.name, err)
 	}
 	return nil
+}
+
+func (b *book) lastRing() *time.Time {
+	at := b.ringer.LastAnswered().UTC().Truncate(time.Second)
+	if at.IsZero() {
+		return nil
+	}
+	return &at
 }
 
 // request sends a request about the Lease, and decodes the answer.

@@ -143,6 +143,13 @@ func (r *ringer) Answered(mark uint64) bool {
 	return true
 }
 
+// LastAnswered returns when a ring was last answered, zero for never.
+func (r *ringer) LastAnswered() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastAnswered
+}
+
 // notify has Run look at the queue again.
 func (r *ringer) notify() {
 	select {

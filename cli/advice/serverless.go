@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advice
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Doorbell says whether the doorbell of the serverless mode runs, and when it rang last: both zero if that is not known.
+// Without it, nothing is observed while the controller is asleep.
+func (c Clock) Doorbell(runs bool, seen, rang time.Time, controller string) Finding {
+	f := Finding{Kind: "Deployment", Namespace: c.System, Name: "doorbell", State: Works}
+	f.What = "it rings the core (serverless mode, controller " + controller + ")"
+	if !rang.IsZero() {
+		f.What += "; the core answered last " + ago(c.Now.Sub(rang)) + " ago"
+	}
+	if !runs {
+		f.State, f.What = Broken, "it does not run, so nothing rings the core (serverless mode, controller "+controller+")"
+		if !seen.IsZero() {
+			f.What += "; it was last seen " + ago(c.Now.Sub(seen)) + " ago"
+		}
+		f.Do = fmt.Sprintf("Look at its pods: kubectl get pods -n %s -l app.kubernetes.io/component=doorbell", c.System)
+	}
+	return f
+}
+
+// Owed says which events about an object the serverless mode sends again, and when. What a controller that stays knows
+// of it, only it knows.
+func (c Clock) Owed(entry *v1alpha1.CDEventSubject, source func(*v1alpha1.Attempt) string) []Finding {
+	if entry == nil {
+		return nil
+	}
+	var out []Finding
+	f := Finding{Kind: entry.Spec.Kind, Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, State: Waiting}
+	for i := range entry.Status.Attempts {
+		if a := &entry.Status.Attempts[i]; a.Tries > 0 {
+			f.What = fmt.Sprintf("an event was tried %d times for source %s; the next attempt is due %s", a.Tries, source(a),
+				c.in(a.NotBefore.Time))
+			f.Do = "Look at the source: it says what its sink answers"
+			out = append(out, f)
+		}
+	}
+	if at := entry.Status.Due; at != nil {
+		f.What, f.Do = "something lasts that is announced if it goes on; the core looks again "+c.in(at.Time), ""
+		out = append(out, f)
+	}
+	return out
+}
+
+// in formats when something is due.
+func (c Clock) in(at time.Time) string {
+	if wait := at.Sub(c.Now); wait > 0 {
+		return "in " + ago(wait)
+	}
+	return "now"
+}
