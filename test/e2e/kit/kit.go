@@ -44,6 +44,7 @@ type Kit struct {
 	// What the tests drive, each with methods of its own.
 	Controller   Controller
 	Injector     Injector
+	Serverless   Serverless
 	Services     Services
 	Carts        Carts
 	Workloads    Workloads
@@ -87,6 +88,7 @@ func New(ctx context.Context) (*Kit, error) {
 	k := &Kit{Config: config, program: os.Getenv("CLUSTER_PROGRAM")}
 	k.Controller, k.Services, k.Carts, k.Workloads = Controller{k}, Services{k}, Carts{k}, Workloads{k}
 	k.Injector, k.Environments, k.Flows, k.Prometheus = Injector{k}, Environments{k}, Flows{k}, Prometheus{k}
+	k.Serverless = Serverless{k}
 	root, rerr := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", product)
 	k.root = strings.TrimSpace(root)
 	var errs [4]error
