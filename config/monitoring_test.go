@@ -5,6 +5,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,17 +65,25 @@ func TestPodMonitors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range of[*appsv1.Deployment](t) {
+		for _, d := range monitoredDeployments(t) {
 			selected := selector.Matches(labels.Set(d.Spec.Template.Labels))
 			if selected != (d.Name == m.Name) {
 				t.Errorf("PodMonitor %s selects Deployment %s: %v", m.Name, d.Name, selected)
 			}
-			if selected && (len(m.Spec.PodMetricsEndpoints) != 1 || !hasPort(d, m.Spec.PodMetricsEndpoints[0].Port, 9090)) {
+			endpoints := m.Spec.PodMetricsEndpoints
+			if d.Name == "core" {
+				// As a Deployment; the other endpoint is for pods of Serving.
+				if selected && (len(endpoints) != 2 || endpoints[0].Port != "user-port" || !hasPort(d, endpoints[1].Port, 8080)) {
+					t.Errorf("the core has no such ports: %+v", endpoints)
+				}
+				continue
+			}
+			if selected && (len(endpoints) != 1 || !hasPort(d, endpoints[0].Port, 9090)) {
 				t.Errorf("Deployment %s has no such port: %+v", d.Name, m.Spec.PodMetricsEndpoints)
 			}
 		}
 	}
-	for _, d := range of[*appsv1.Deployment](t) {
+	for _, d := range monitoredDeployments(t) {
 		if !monitored[d.Name] {
 			t.Errorf("nothing scrapes Deployment %s", d.Name)
 		}
@@ -84,6 +93,12 @@ func TestPodMonitors(t *testing.T) {
 			t.Errorf("nothing is exported to Prometheus: %v", c.Data)
 		}
 	}
+}
+
+// monitoredDeployments are those of an installation, and of the serverless mode.
+func monitoredDeployments(t *testing.T) []*appsv1.Deployment {
+	t.Helper()
+	return slices.Concat(of[*appsv1.Deployment](t), inFolder[*appsv1.Deployment](t, serverless), inFolder[*appsv1.Deployment](t, serverlessPlain))
 }
 
 func hasPort(d *appsv1.Deployment, name string, number int32) bool {

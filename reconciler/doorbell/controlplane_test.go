@@ -133,7 +133,7 @@ func keys(t *testing.T, w *world, ns string) {
 	d.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	for _, want := range []string{
 		"cdevents_doorbell_rings_total{result=\"answered\"} ", "cdevents_doorbell_waiting_keys 0\n", "cdevents_doorbell_last_answered_timestamp_seconds ",
-		"cdevents_doorbell_oldest_unanswered_seconds 0\n", `cdevents_doorbell_watching{resource="services.serving.knative.dev"} 1`,
+		"cdevents_doorbell_oldest_unanswered_seconds 0\n", "cdevents_doorbell_core_down 0\n", `cdevents_doorbell_watching{resource="services.serving.knative.dev"} 1`,
 		`cdevents_doorbell_watch_restarts_total{resource="namespaces"} 0`, "# TYPE cdevents_doorbell_rings_total counter\n",
 	} {
 		if !strings.Contains(response.Body.String(), want) {
