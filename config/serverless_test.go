@@ -121,7 +121,7 @@ func TestCoreIsServerless(t *testing.T) {
 		t.Errorf("the doorbell waits %s, and Serving %s (%v)", rings, serves, err)
 	}
 	delivery := inFolder[*eventingv1.Trigger](t, serverlessEventing)[0].Spec.Delivery
-	if waits, err := delivery.Timeout, error(nil); err != nil || waits == nil || *waits != fmt.Sprintf("PT%dS", int(rings.Seconds())) {
+	if waits := delivery.Timeout; waits == nil || *waits != fmt.Sprintf("PT%dS", int(rings.Seconds())) {
 		t.Errorf("the Trigger waits %v, the doorbell %s", waits, rings)
 	}
 	memoryLimit(t, template.Spec.Containers[0])

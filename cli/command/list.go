@@ -34,7 +34,9 @@ func (e *env) list() *cobra.Command {
 
 func (e *env) showFleet(f *report.Fleet, namespace string, wide bool) {
 	shown := 0
-	for _, t := range []*screen.Table{e.serviceTable(f, wide), e.sourceTable(f, wide), e.environmentTable(f), e.modeTable(f.Mode)} {
+	for _, t := range []*screen.Table{
+		e.serviceTable(f, wide), e.sourceTable(f, wide), e.environmentTable(f), e.modeTable(f.Mode),
+	} {
 		if t.Empty() {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/doorbell"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 var (
@@ -31,7 +31,7 @@ type Serverless struct {
 // Serverless returns nil if the installation is not in the serverless mode.
 func (r *Reader) Serverless(ctx context.Context) (*Serverless, error) {
 	out := &Serverless{Lease: &coordinationv1.Lease{}, Controller: &appsv1.Deployment{}}
-	if found, err := r.own(ctx, leases, doorbell.Defaults.Lease, out.Lease); err != nil || !found {
+	if found, err := r.own(ctx, leases, v1alpha1.DoorbellLease, out.Lease); err != nil || !found {
 		return nil, err
 	}
 	found, err := r.own(ctx, deployments, "controller", out.Controller)

@@ -9,7 +9,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/doorbell"
 )
 
 // The modes.
@@ -71,7 +70,7 @@ func modeOf(s *reader.Serverless, entries []v1alpha1.CDEventSubject, mayRead boo
 			out.Doorbell = "running"
 		}
 	}
-	if at := doorbell.LastRing(s.Lease.Annotations); !at.IsZero() {
+	if at := v1alpha1.LastRing(s.Lease.Annotations); !at.IsZero() {
 		out.LastRing = &at
 	}
 	if mayRead {

@@ -128,7 +128,7 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 		}
 	}
 	core := oneshot.New(options)
-	if err := delivery.WatchPending(core.Standings); err != nil { //nolint:contextcheck // Prometheus asks later
+	if err := delivery.WatchPending(core.Standings); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
 	return (&receiver.Handler{

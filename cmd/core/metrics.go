@@ -18,7 +18,8 @@ import (
 // minute more memory than anything else.
 func exportMetrics() (http.Handler, error) {
 	// As Knative's observability has it.
-	reader, err := otelprometheus.New(otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
+	names := otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes)
+	reader, err := otelprometheus.New(names)
 	if err != nil {
 		return nil, fmt.Errorf("making the exporter for Prometheus: %w", err)
 	}

@@ -125,7 +125,10 @@ func TestProgram(t *testing.T) {
 func scrape(t *testing.T, url string) string {
 	t.Helper()
 	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
-	response := must[*http.Response](t)(http.DefaultClient.Do(r))
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer response.Body.Close() //nolint:errcheck // everything is read
 	return string(must[[]byte](t)(io.ReadAll(response.Body)))
 }

@@ -40,16 +40,6 @@ type account struct {
 	LastRing *time.Time `json:"lastRing,omitempty"`
 }
 
-// LastRing returns when a ring was last answered, as the annotations of a doorbell's Lease have it: it is up to a few
-// minutes old. It is zero if they do not say.
-func LastRing(annotations map[string]string) time.Time {
-	var a account
-	if json.Unmarshal([]byte(annotations[answeredAnnotation]), &a) != nil || a.LastRing == nil {
-		return time.Time{}
-	}
-	return *a.LastRing
-}
-
 // lease is what is read and written of the Lease.
 type lease struct {
 	APIVersion string `json:"apiVersion,omitempty"`

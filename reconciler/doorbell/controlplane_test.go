@@ -45,6 +45,15 @@ func TestAnnotationsAreThoseOfTheAPI(t *testing.T) {
 	if wakeAnnotation != v1alpha1.WakeAnnotation || forgetAnnotation != v1alpha1.ForgetAnnotation {
 		t.Error("the doorbell reads other annotations than the ledger has")
 	}
+	rang := time.Date(2026, time.January, 2, 15, 4, 5, 6, time.UTC)
+	b := &book{ringer: &ringer{lastAnswered: rang}}
+	text, err := json.Marshal(account{UID: "1", Positions: positions{}, LastRing: b.lastRing()})
+	if got := v1alpha1.LastRing(map[string]string{answeredAnnotation: string(text)}); err != nil || !got.Equal(rang.Truncate(time.Second)) {
+		t.Errorf("the plugin would read %s of %s, %v", got, text, err)
+	}
+	if Defaults.Lease != v1alpha1.DoorbellLease || !v1alpha1.LastRing(nil).IsZero() {
+		t.Error("the plugin looks for another Lease")
+	}
 }
 
 func appearing(t *testing.T, w *world) {

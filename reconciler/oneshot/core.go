@@ -93,8 +93,8 @@ type Options struct {
 type Core struct {
 	Options
 	rings merger
-	// swept is what the last sweep counted; nil before the first.
-	swept atomic.Pointer[[]standing]
+	// counted is what the last sweep counted; nil before the first.
+	counted atomic.Pointer[[]standing]
 }
 
 // New returns a Core.

@@ -62,7 +62,7 @@ func (c *Core) Sweep(ctx context.Context) error {
 	if sources, err = c.allSources(ctx); err != nil {
 		return err
 	}
-	c.swept.Store(counted.standings(sources))
+	c.counted.Store(counted.standings(sources))
 	return c.resolve(ctx, sources, every, counted)
 }
 

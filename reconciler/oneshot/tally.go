@@ -75,7 +75,7 @@ func (t tallies) standings(sources []*v1alpha1.CDEventSource) *[]standing {
 // Standings tells for each source what was pending for it when the last sweep counted: how many events, and since when
 // the oldest. Before the first sweep, it tells nothing.
 func (c *Core) Standings(observe func(source string, pending int64, oldest time.Time)) {
-	if all := c.swept.Load(); all != nil {
+	if all := c.counted.Load(); all != nil {
 		for _, s := range *all {
 			observe(s.source, s.pending, s.oldest)
 		}

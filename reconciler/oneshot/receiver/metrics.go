@@ -44,7 +44,7 @@ func NewInstruments() (*Instruments, error) {
 	i := &Instruments{rings, duration}
 	for _, kind := range []string{change, sweepKind} {
 		for _, result := range []string{answered, refused, failed} {
-			i.add(kind, result, 0) // so that Prometheus sees the first one as an increase
+			i.add(context.Background(), kind, result, 0) // so that Prometheus sees the first one as an increase
 		}
 	}
 	return i, nil
@@ -56,12 +56,12 @@ const (
 	sweepKind = "sweep"
 )
 
-func (i *Instruments) add(kind, result string, n int64) {
-	i.rings.Add(context.Background(), n, metric.WithAttributes(attribute.String("kind", kind), attribute.String("result", result)))
+func (i *Instruments) add(ctx context.Context, kind, result string, n int64) {
+	i.rings.Add(ctx, n, metric.WithAttributes(attribute.String("kind", kind), attribute.String("result", result)))
 }
 
 // count counts a ring.
-func (i *Instruments) count(asked ring, result string, took time.Duration) {
+func (i *Instruments) count(ctx context.Context, asked ring, result string, took time.Duration) {
 	if i == nil {
 		return
 	}
@@ -69,6 +69,6 @@ func (i *Instruments) count(asked ring, result string, took time.Duration) {
 	if asked.object == nil {
 		kind = sweepKind
 	}
-	i.add(kind, result, 1)
-	i.duration.Record(context.Background(), took.Seconds(), metric.WithAttributes(attribute.String("kind", kind)))
+	i.add(ctx, kind, result, 1)
+	i.duration.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("kind", kind)))
 }
