@@ -283,7 +283,7 @@ func TestServerlessMayDoLittle(t *testing.T) {
 			"[get list] [configmaps]", "[create delete get list update] [cdeventsubjects]", "[create get update] [cdeventbaselines]",
 			"[get list] [canarygateruns shardplacements]", "[get patch] [deployments] [controller]",
 		},
-		"doorbell":         {"[list watch] [cdeventsubjects canarygateruns shardplacements]", "[get patch] [leases] [doorbell]"},
+		"doorbell":         {"[list watch] [cdeventsubjects]", "[get patch] [leases] [doorbell]"},
 		"controller-sleep": {"[get patch] [deployments] [controller]"},
 	}
 	if fmt.Sprint(rules) != fmt.Sprint(want) {
