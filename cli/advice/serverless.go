@@ -9,8 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Doorbell says whether the doorbell of the serverless mode runs, and when the core answered it last. The times are zero
-// if they are not known. Without it, nothing is observed while the controller is asleep.
+// Doorbell says whether the doorbell of the serverless mode runs, and when the core answered it last. A time is zero if
+// it is not known. Without a doorbell, nothing is observed while the controller is asleep.
 func (c Clock) Doorbell(runs bool, seen, rang time.Time, controller string) Finding {
 	f := Finding{Kind: "Deployment", Namespace: c.System, Name: "doorbell", State: Works}
 	f.What = "it rings the core (serverless mode, controller " + controller + ")"
