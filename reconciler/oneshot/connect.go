@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/awake"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
@@ -93,6 +96,15 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 			Credentials: keeper, Trust: c.trust.Trust,
 		}),
 		Metrics: metrics, SystemNamespace: system,
+		Measuring: &awake.Waker{
+			Deployment: &awake.Deployment{Client: kube.AppsV1().Deployments(system), Now: time.Now},
+			Rule: &awake.Rule{
+				Ours: ours, Serving: serving, Objects: objects, Metadata: names, System: system, Now: time.Now,
+				Environments: func(ctx context.Context) ([]string, error) {
+					return environment.Installed(ctx, kube.Discovery(), names, c.settings.Load().EnvironmentKinds())
+				},
+			},
+		},
 	}, nil
 }
 
