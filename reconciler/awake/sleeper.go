@@ -20,7 +20,9 @@ const lookEvery = time.Minute
 
 // Sleeper puts the controller to sleep. It is what the controller has of this package.
 type Sleeper struct {
-	Rule       interface{ Everything(ctx context.Context) ([]string, error) }
+	Rule interface {
+		Everything(ctx context.Context) ([]string, error)
+	}
 	Deployment *Deployment
 	// Stateful returns the Services that declare a stateful cluster; false while they are not known.
 	Stateful func() ([]types.NamespacedName, bool)

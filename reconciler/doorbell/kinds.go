@@ -16,6 +16,10 @@ var (
 	DomainMappings = &Kind{"serving.knative.dev/v1beta1", "DomainMapping", "domainmappings"}
 	Sources        = &Kind{"knative-cdevents.dev/v1alpha1", "CDEventSource", "cdeventsources"}
 	Subjects       = &Kind{"knative-cdevents.dev/v1alpha1", "CDEventSubject", "cdeventsubjects"}
+	Gates          = &Kind{"knative-cdevents.dev/v1alpha1", "CanaryGate", "canarygates"}
+	GateRuns       = &Kind{"knative-cdevents.dev/v1alpha1", "CanaryGateRun", "canarygateruns"}
+	Placements     = &Kind{"knative-cdevents.dev/v1alpha1", "ShardPlacement", "shardplacements"}
+	CustomRuns     = &Kind{"tekton.dev/v1beta1", "CustomRun", "customruns"}
 )
 
 // What metadata say, as api/v1alpha1 and Serving define it. Neither is imported: they would cost more memory than the
@@ -106,6 +110,9 @@ type Watch struct {
 	Namespace string
 	// Key returns what a change rings; false if it rings nothing.
 	Key func(Change, *Object) (Key, bool)
+	// Swept says that the sweep finds everything that a change rings. So a list need not ring what it has: it rings the
+	// sweep.
+	Swept bool
 	// See is called with each object that is listed or changed. With it, everything is listed at each start.
 	See func(Change, *Object)
 	// Listing is called before everything is listed.
@@ -139,7 +146,15 @@ func ofSubject(c Change, o *Object) (Key, bool) {
 	return Key{Subjects, o.Metadata.Namespace, o.Metadata.Name}, c == Deleted || o.Metadata.Annotations[forgetAnnotation] == "true"
 }
 
-// watches are the watches of all kinds that the core reports about or is configured by. A further one may be added
+// begun rings an object that is new. For it, the core wakes what measures, which sees the rest itself; the core looks
+// only at whether there is such an object.
+func begun(kind *Kind) func(Change, *Object) (Key, bool) {
+	return func(c Change, o *Object) (Key, bool) {
+		return Key{kind, o.Metadata.Namespace, o.Metadata.Name}, c == Added
+	}
+}
+
+// watches are the watches of all kinds that the core reports about, is configured by, or wakes what measures for. A further one may be added
 // to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not in its metadata.
 func watches(namespace string, w *wakes) []*Watch {
 	return []*Watch{
@@ -150,5 +165,9 @@ func watches(namespace string, w *wakes) []*Watch {
 		{Kind: Sources, Key: itself(Sources)},
 		{Kind: Subjects, Namespace: namespace, Key: ofSubject, See: w.see, Listing: w.clear},
 		{Kind: Namespaces, Key: itself(Namespaces)},
+		{Kind: Gates, Key: itself(Gates), Swept: true},
+		{Kind: GateRuns, Namespace: namespace, Key: begun(GateRuns), Swept: true},
+		{Kind: Placements, Namespace: namespace, Key: begun(Placements), Swept: true},
+		{Kind: CustomRuns, Key: begun(CustomRuns), Swept: true},
 	}
 }
