@@ -24,15 +24,19 @@ import (
 const (
 	// controller is the name of the Deployment.
 	controller = "controller"
-	// refresh is the age of the annotation at which it is written again although the controller is awake. It must be
-	// shorter than the shortest quiet time.
-	refresh = 30 * time.Second
+	// defaultRefresh is half of the shortest quiet time.
+	defaultRefresh = 30 * time.Second
+	// millis is RFC 3339 with milliseconds: two writes must not be the same, or the second one would be none.
+	millis = "2006-01-02T15:04:05.000Z07:00"
 )
 
 // Deployment is that of the controller.
 type Deployment struct {
 	Client appsclient.DeploymentInterface
 	Now    func() time.Time
+	// Refresh is the age of the annotation at which it is written again although the controller is awake; 0 for 30 s. It
+	// must be shorter than the quiet time.
+	Refresh time.Duration
 }
 
 // Wake wakes the controller if there are reasons to.
@@ -56,7 +60,7 @@ func (d *Deployment) Wake(ctx context.Context, why []string) error {
 			}
 			return d.write(ctx, now, int32(replicas), text)
 		}
-		if age := d.Now().Sub(written(now)); age >= 0 && age < refresh {
+		if age := d.Now().Sub(written(now)); age >= 0 && age < cmp.Or(d.Refresh, defaultRefresh) {
 			return nil
 		}
 		return d.write(ctx, now, *now.Spec.Replicas, text)
@@ -80,7 +84,7 @@ func (d *Deployment) sleep(ctx context.Context, read *appsv1.Deployment, why str
 func (d *Deployment) write(ctx context.Context, read *appsv1.Deployment, replicas int32, text string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": read.ResourceVersion, "annotations": map[string]string{
-			v1alpha1.AwakeAnnotation: text, v1alpha1.AwakeAtAnnotation: d.Now().UTC().Format(time.RFC3339),
+			v1alpha1.AwakeAnnotation: text, v1alpha1.AwakeAtAnnotation: d.Now().UTC().Format(millis),
 			v1alpha1.AwakeReplicasAnnotation: fmt.Sprint(cmp.Or(replicas, *read.Spec.Replicas)),
 		}},
 		"spec": map[string]any{"replicas": replicas},

@@ -18,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
@@ -28,6 +30,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
@@ -38,21 +41,38 @@ const newFor = time.Hour
 
 // Rule says what there is to measure, as the API server has it now. Each reason is short, and names an object.
 type Rule struct {
-	Ours    *client.Clientset
-	Serving versioned.Interface
-	// Objects reads CustomRuns, and Metadata everything of which the metadata suffice.
-	Objects  dynamic.Interface
-	Metadata metadata.Interface
-	// System is the controller's namespace.
-	System string
-	// Environments returns the kinds of environments that are installed.
-	Environments func(context.Context) ([]string, error)
-	Now          func() time.Time
+	ours      *client.Clientset
+	serving   versioned.Interface
+	discovery discovery.DiscoveryInterface
+	// objects reads CustomRuns, and metadata everything of which the metadata suffice.
+	objects  dynamic.Interface
+	metadata metadata.Interface
+	// system is the controller's namespace.
+	system string
+	// environments are the kinds that the operator chose by name.
+	environments func() []schema.GroupKind
+	now          func() time.Time
+}
+
+// NewRule returns a rule for a cluster, with the controller's namespace and the kinds of environments that the operator
+// chose by name.
+func NewRule(config *rest.Config, system string, environments func() []schema.GroupKind) (*Rule, error) {
+	r := &Rule{system: system, environments: environments, now: time.Now}
+	var errs [5]error
+	r.ours, errs[0] = client.New(config)
+	r.serving, errs[1] = versioned.NewForConfig(config)
+	r.discovery, errs[2] = discovery.NewDiscoveryClientForConfig(config)
+	r.objects, errs[3] = dynamic.NewForConfig(config)
+	r.metadata, errs[4] = metadata.NewForConfig(config)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("making clients to look for what is to be measured: %w", err)
+	}
+	return r, nil
 }
 
 // Everything returns all reasons, but for the stateful clusters that Services declare.
 func (r *Rule) Everything(ctx context.Context) ([]string, error) {
-	kinds, err := r.Environments(ctx)
+	kinds, err := environment.Installed(ctx, r.discovery, r.metadata, r.environments())
 	var why []string
 	for _, kind := range kinds {
 		why = append(why, "there may be environments of kind "+kind)
@@ -61,10 +81,10 @@ func (r *Rule) Everything(ctx context.Context) ([]string, error) {
 	errs = append(errs, absent(each(ctx, r.runs().List, func(o *metav1.PartialObjectMetadata) {
 		why = append(why, inProgress(o))
 	})))
-	errs = append(errs, absent(each(ctx, r.Ours.ShardPlacements(r.System).List, func(p *v1alpha1.ShardPlacement) {
+	errs = append(errs, absent(each(ctx, r.ours.ShardPlacements(r.system).List, func(p *v1alpha1.ShardPlacement) {
 		why = append(why, placed(p))
 	})))
-	errs = append(errs, optional(each(ctx, r.Objects.Resource(customrun.Resource).List, func(o *unstructured.Unstructured) {
+	errs = append(errs, optional(each(ctx, r.objects.Resource(customrun.Resource).List, func(o *unstructured.Unstructured) {
 		why = append(why, unfinished(o)...)
 	})))
 	gates, err := r.gates(ctx, metav1.NamespaceAll)
@@ -106,7 +126,7 @@ func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.Names
 	get := metav1.GetOptions{}
 	switch kind {
 	case v1alpha1.GateKind.GroupKind():
-		gate, err := r.Ours.CanaryGates(of.Namespace).Get(ctx, of.Name, get)
+		gate, err := r.ours.CanaryGates(of.Namespace).Get(ctx, of.Name, get)
 		if err != nil {
 			return nil, true, absent(err)
 		}
@@ -114,18 +134,18 @@ func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.Names
 		return why, true, err
 	case v1alpha1.GateRunKind.GroupKind():
 		o, err := r.runs().Get(ctx, of.Name, get)
-		if err != nil || of.Namespace != r.System {
+		if err != nil || of.Namespace != r.system {
 			return nil, true, absent(err)
 		}
 		return []string{inProgress(o)}, true, nil
 	case v1alpha1.PlacementKind.GroupKind():
-		p, err := r.Ours.ShardPlacements(r.System).Get(ctx, of.Name, get)
-		if err != nil || of.Namespace != r.System {
+		p, err := r.ours.ShardPlacements(r.system).Get(ctx, of.Name, get)
+		if err != nil || of.Namespace != r.system {
 			return nil, true, absent(err)
 		}
 		return []string{placed(p)}, true, nil
 	case customRun:
-		o, err := r.Objects.Resource(customrun.Resource).Namespace(of.Namespace).Get(ctx, of.Name, get)
+		o, err := r.objects.Resource(customrun.Resource).Namespace(of.Namespace).Get(ctx, of.Name, get)
 		if err != nil {
 			return nil, true, optional(err)
 		}
@@ -138,7 +158,7 @@ var customRun = schema.GroupKind{Group: customrun.Resource.Group, Kind: "CustomR
 
 // runs are the CanaryGateRuns. Their content may be a megabyte each.
 func (r *Rule) runs() metadata.ResourceInterface {
-	return r.Metadata.Resource(v1alpha1.GateRunResource).Namespace(r.System)
+	return r.metadata.Resource(v1alpha1.GateRunResource).Namespace(r.system)
 }
 
 // inProgress is the reason that a CanaryGateRun gives: the controller deletes those of runs that have ended.
@@ -165,7 +185,7 @@ func unfinished(o *unstructured.Unstructured) []string {
 
 // gates lists those of a namespace, or of all.
 func (r *Rule) gates(ctx context.Context, namespace string) ([]v1alpha1.CanaryGate, error) {
-	list, err := r.Ours.CanaryGates(namespace).List(ctx, metav1.ListOptions{})
+	list, err := r.ours.CanaryGates(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, absent(fmt.Errorf("listing CanaryGates: %w", err))
 	}
@@ -181,7 +201,7 @@ func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string)
 	}
 	names := fmt.Sprintf("CanaryGate %s/%s names Service %s", of.Namespace, gate, of)
 	var now lifecycle.Route
-	switch route, err := r.Serving.ServingV1().Routes(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{}); {
+	switch route, err := r.serving.ServingV1().Routes(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{}); {
 	case err == nil:
 		now = service.RouteOf(route)
 	case !apierrors.IsNotFound(err):
@@ -190,7 +210,7 @@ func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string)
 	if now.Divided() {
 		return []string{names + ", whose traffic is split"}, nil
 	}
-	revisions, err := r.Metadata.Resource(servingv1.SchemeGroupVersion.WithResource("revisions")).Namespace(of.Namespace).List(ctx,
+	revisions, err := r.metadata.Resource(servingv1.SchemeGroupVersion.WithResource("revisions")).Namespace(of.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
 		return nil, absent(fmt.Errorf("listing the Revisions of Service %s: %w", of, err))
@@ -201,7 +221,7 @@ func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string)
 	newest := slices.MaxFunc(revisions.Items, func(a, b metav1.PartialObjectMetadata) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
-	if r.Now().Sub(newest.CreationTimestamp.Time) >= newFor || now.Traffic.Percent(newest.Name) == 100 {
+	if r.now().Sub(newest.CreationTimestamp.Time) >= newFor || now.Traffic.Percent(newest.Name) == 100 {
 		return nil, nil
 	}
 	return []string{names + ", whose Revision " + newest.Name + " is new"}, nil

@@ -3,6 +3,7 @@
 package awake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -14,9 +15,6 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"knative.dev/pkg/logging"
 )
-
-// lookEvery is how often the controller looks whether there is something to measure.
-const lookEvery = time.Minute
 
 // Sleeper puts the controller to sleep. It is what the controller has of this package.
 type Sleeper struct {
@@ -33,19 +31,21 @@ type Sleeper struct {
 	Lease  string
 	// Quiet is how long there must have been nothing to measure.
 	Quiet func() time.Duration
+	// Every is how often it looks; 0 for every minute.
+	Every time.Duration
 
 	// last is when there was something to measure, as far as this replica knows.
 	last time.Time
 }
 
-// Run looks every minute until the context ends.
+// Run looks until the context ends.
 func (s *Sleeper) Run(ctx context.Context) {
 	s.last = s.Deployment.Now()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := s.look(ctx); err != nil && ctx.Err() == nil {
 			logging.FromContext(ctx).Warnw("It is not known whether the controller may sleep, so it stays awake", "error", err)
 		}
-	}, lookEvery)
+	}, cmp.Or(s.Every, time.Minute))
 }
 
 // look puts the controller to sleep if it is time to.

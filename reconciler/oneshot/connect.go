@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -26,7 +27,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/awake"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
@@ -70,6 +70,10 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 		return Options{}, err
 	}
 	c.settings.Store(first)
+	rule, err := awake.NewRule(config, system, func() []schema.GroupKind { return c.settings.Load().EnvironmentKinds() })
+	if err != nil {
+		return Options{}, err
+	}
 	keeper := credentials.NewKeeper(kube, transports.Schemes, apiserver.Audiences(config)...)
 	c.sources = source.NewOnce(ctx, source.Options{Client: ours, Credentials: keeper, Schemes: transports.Schemes}, system,
 		kube.Discovery(), objects)
@@ -98,12 +102,7 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 		Metrics: metrics, SystemNamespace: system,
 		Measuring: &awake.Waker{
 			Deployment: &awake.Deployment{Client: kube.AppsV1().Deployments(system), Now: time.Now},
-			Rule: &awake.Rule{
-				Ours: ours, Serving: serving, Objects: objects, Metadata: names, System: system, Now: time.Now,
-				Environments: func(ctx context.Context) ([]string, error) {
-					return environment.Installed(ctx, kube.Discovery(), names, c.settings.Load().EnvironmentKinds())
-				},
-			},
+			Rule:       rule,
 		},
 	}, nil
 }
