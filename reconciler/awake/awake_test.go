@@ -175,14 +175,14 @@ func (a asked) Everything(ctx context.Context) ([]string, error) { return a(ctx)
 // race has controllers fall asleep at random while cores wake them for something new. After each core has answered, and
 // as long as there is something to measure, the controller is awake.
 func race(t *testing.T, w *world) {
-	const quiet, rounds = 100 * time.Millisecond, 60
+	const quiet, rounds = 100 * time.Millisecond, 100
 	w.scale(3, nil)
 	var exists atomic.Bool // whether there is something to measure
 	rule := asked(func(context.Context) ([]string, error) {
 		if exists.Load() {
 			return []string{"something new"}, nil
 		}
-		time.Sleep(rand.N(5 * time.Millisecond))
+		time.Sleep(rand.N(quiet / 2))
 		return nil, nil
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -199,11 +199,12 @@ func race(t *testing.T, w *world) {
 	cores := []*Deployment{w.deployment("core"), w.deployment("core")}
 	slept := 0
 	for range rounds {
-		for until := time.Now().Add(rand.N(3 * quiet)); time.Now().Before(until); time.Sleep(time.Millisecond) {
-			if n, _ := w.state(); n == 0 && rand.N(3) == 0 {
-				break // so that some wake it when it sleeps, and some when it falls asleep
-			}
+		// Most rounds begin when it falls asleep, and some when it is awake, or sleeps.
+		wait := quiet + rand.N(quiet)
+		if rand.N(4) == 0 {
+			wait = rand.N(3 * quiet)
 		}
+		time.Sleep(wait)
 		if n, _ := w.state(); n == 0 {
 			slept++
 		}
