@@ -34,6 +34,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/awake"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/doorbell"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot/receiver"
@@ -71,22 +72,34 @@ func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: verbs}
 }
 
+// named restricts a rule to the object of a name.
+func named(name string, r rbacv1.PolicyRule) rbacv1.PolicyRule {
+	r.ResourceNames = []string{name}
+	return r
+}
+
 // The rights that the programs need: everywhere, and in our namespace. A sink that is an object, or that needs a
-// credential, needs further ones, as for the controller.
+// credential, needs further ones, as for the controller. Of the controller, these are the rights to put itself to sleep.
 var (
 	everywhere = map[string][]rbacv1.PolicyRule{
 		"core": {
 			rule("serving.knative.dev", "services,routes,revisions,domainmappings", "get", "list"),
 			rule("", "namespaces", "get"),
-			rule("apiextensions.k8s.io", "customresourcedefinitions", "get"),
-			rule("knative-cdevents.dev", "cdeventsources", "get", "list"),
+			rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "list"),
+			rule("knative-cdevents.dev", "cdeventsources,canarygates", "get", "list"),
 			rule("knative-cdevents.dev", "cdeventsources/status", "update"),
 			rule("authentication.k8s.io", "tokenreviews", "create"),
+			rule("tekton.dev", "customruns", "get", "list"), // optional
 		},
 		"doorbell": {
 			rule("serving.knative.dev", "services,routes,revisions,domainmappings", "list", "watch"),
 			rule("", "namespaces", "list", "watch"),
-			rule("knative-cdevents.dev", "cdeventsources", "list", "watch"),
+			rule("knative-cdevents.dev", "cdeventsources,canarygates", "list", "watch"),
+			rule("tekton.dev", "customruns", "list", "watch"), // optional
+		},
+		"controller": {
+			rule("serving.knative.dev", "routes", "get"), rule("serving.knative.dev", "revisions", "list"),
+			rule("knative-cdevents.dev", "canarygates", "list"), rule("apiextensions.k8s.io", "customresourcedefinitions", "list"),
 		},
 	}
 	inOurs = map[string][]rbacv1.PolicyRule{
@@ -94,10 +107,16 @@ var (
 			rule("", "configmaps", "get", "list"),
 			rule("knative-cdevents.dev", "cdeventsubjects", "create", "delete", "get", "list", "update"),
 			rule("knative-cdevents.dev", "cdeventbaselines", "create", "get", "update"),
+			rule("knative-cdevents.dev", "canarygateruns,shardplacements", "get", "list"),
+			named("controller", rule("apps", "deployments", "get", "patch")),
 		},
 		"doorbell": {
-			rule("knative-cdevents.dev", "cdeventsubjects", "list", "watch"),
+			rule("knative-cdevents.dev", "cdeventsubjects,canarygateruns,shardplacements", "list", "watch"),
 			rule("coordination.k8s.io", "leases", "create", "get", "patch"),
+		},
+		"controller": {
+			rule("knative-cdevents.dev", "canarygateruns,shardplacements", "list"),
+			rule("coordination.k8s.io", "leases", "get"), named("controller", rule("apps", "deployments", "get", "patch")),
 		},
 	}
 	// inDefault is where the API server says where it listens.
@@ -128,7 +147,7 @@ func newWorld(t *testing.T) *world {
 		_, err := w.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
 		must(t, err)
 	}
-	for _, name := range []string{"core", "doorbell", "stranger"} {
+	for _, name := range []string{"core", "doorbell", "controller", "stranger"} {
 		_, err := w.kube.CoreV1().ServiceAccounts(ours).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		must(t, err)
 		w.allow(name, "", everywhere[name])
@@ -197,6 +216,9 @@ func (w *world) core() (stop func()) {
 	options, err := oneshot.Connect(w.t.Context(), config, ours, sink.Uncounted{})
 	must(w.t, err)
 	options.Transport = w.sink
+	if waker, ok := options.Measuring.(*awake.Waker); ok {
+		waker.Deployment.Refresh = refresh
+	}
 	kube, err := kubernetes.NewForConfig(config)
 	must(w.t, err)
 	h := (&receiver.Handler{
