@@ -89,16 +89,18 @@ func (r *Rule) Everything(ctx context.Context) ([]string, error) {
 	})))
 	gates, err := r.gates(ctx, metav1.NamespaceAll)
 	errs = append(errs, err)
-	services := map[types.NamespacedName]string{}
+	looked := map[types.NamespacedName]bool{}
 	for i := range gates {
-		services[types.NamespacedName{Namespace: gates[i].Namespace, Name: gates[i].Judged()}] = gates[i].Name
-	}
-	for of, gate := range services {
-		reasons, err := r.judged(ctx, of, gate)
+		of := types.NamespacedName{Namespace: gates[i].Namespace, Name: gates[i].Judged()}
+		if looked[of] && !gates[i].Status.Run.InProgress() {
+			continue
+		}
+		looked[of] = true
+		reasons, err := r.gate(ctx, &gates[i])
 		why, errs = append(why, reasons...), append(errs, err)
 	}
 	slices.Sort(why)
-	return why, errors.Join(errs...)
+	return slices.Compact(why), errors.Join(errs...)
 }
 
 // Service returns the reasons that a Service gives, but for that it declares a stateful cluster.
@@ -109,7 +111,7 @@ func (r *Rule) Service(ctx context.Context, of types.NamespacedName) ([]string, 
 	}
 	for i := range gates {
 		if gates[i].Judged() == of.Name {
-			return r.judged(ctx, of, gates[i].Name)
+			return r.gate(ctx, &gates[i])
 		}
 	}
 	return nil, nil
@@ -130,7 +132,7 @@ func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.Names
 		if err != nil {
 			return nil, true, absent(err)
 		}
-		why, err = r.judged(ctx, types.NamespacedName{Namespace: of.Namespace, Name: gate.Judged()}, gate.Name)
+		why, err = r.gate(ctx, gate)
 		return why, true, err
 	case v1alpha1.GateRunKind.GroupKind():
 		o, err := r.runs().Get(ctx, of.Name, get)
@@ -165,6 +167,14 @@ func (r *Rule) runs() metadata.ResourceInterface {
 func inProgress(o *metav1.PartialObjectMetadata) string {
 	of := v1alpha1.RunOwner(o)
 	return fmt.Sprintf("%s %s/%s has a run in progress", of.Kind, of.Namespace, of.Name)
+}
+
+// gate returns the reasons that a gate gives: a run in progress, or its Service.
+func (r *Rule) gate(ctx context.Context, g *v1alpha1.CanaryGate) ([]string, error) {
+	if g.Status.Run.InProgress() {
+		return []string{fmt.Sprintf("%s %s/%s has a run in progress", v1alpha1.GateKind.Kind, g.Namespace, g.Name)}, nil
+	}
+	return r.judged(ctx, types.NamespacedName{Namespace: g.Namespace, Name: g.Judged()}, g.Name)
 }
 
 // placed is the reason that a ShardPlacement gives: its members ask for it as long as they run.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
@@ -92,14 +93,24 @@ func reasons(t *testing.T, w *world) {
 	w.route(true, map[string]int64{"cart-00002": 100})
 	service("it has all of the traffic")
 
-	gate.Status.Run = &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "cart"}}
 	gate.Spec.Service = "till"
-	if got := gate.Judged(); got != "cart" {
-		t.Errorf("a gate with a run in progress judges %q", got)
-	}
+	gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").Update(ctx, gate, metav1.UpdateOptions{}))
+	gate.Status.Run = &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "cart"}, Verdict: verdict.Running}
+	gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}))
+	const running = "CanaryGate shop/cart has a run in progress"
+	service("the gate now names another Service, and still judges this one", running)
+	object(gates, "shop/cart", running)
 	w.run("cart")
+	all("a run, and its evidence", running)
+	at := metav1.Now()
+	gate.Spec.Service, gate.Status.Run.CompletionTime = "cart", &at
+	must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}))
+	gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").Get(ctx, "cart", metav1.GetOptions{}))
+	gate.Spec.Service = "cart"
+	must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").Update(ctx, gate, metav1.UpdateOptions{}))
+	object(gates, "shop/cart")
 	w.place("carts")
-	const running, placed = "CanaryGate shop/cart has a run in progress", "the shards of Service shop/carts are placed"
+	const placed = "the shards of Service shop/carts are placed"
 	all("a run and a placement", running, placed)
 	object(runs, system+"/canarygate-cart", running)
 	object(placements, system+"/service-carts", placed)

@@ -101,15 +101,9 @@ func keys(t *testing.T, w *world, ns string) {
 	rung("a gate", "CanaryGate "+ns+"/cart", 1)
 	w.annotate(Gates, ns, "cart", "note", "more")
 	rung("a changed gate", "CanaryGate "+ns+"/cart", 2)
-	for _, kind := range []*Kind{GateRuns, Placements, CustomRuns} {
-		in := system
-		if kind == CustomRuns {
-			in = ns
-		}
-		w.add(kind, in, "of-"+ns)
-		rung("what begins", kind.Kind+" "+in+"/of-"+ns, 1)
-		w.annotate(kind, in, "of-"+ns, "note", "more")
-	}
+	w.add(CustomRuns, ns, "run")
+	rung("a CustomRun", "CustomRun "+ns+"/run", 1)
+	w.annotate(CustomRuns, ns, "run", "note", "more")
 	w.remove(Services, ns, "cart")
 	eventually(t, "a deletion is rung", func() bool { return core.last(service) == "delete "+service })
 
@@ -124,10 +118,8 @@ func keys(t *testing.T, w *world, ns string) {
 		all := core.all()
 		return strings.Contains(all, subject) || strings.Contains(all, "standalone") || strings.Contains(all, "elsewhere")
 	})
-	for _, kind := range []*Kind{GateRuns, Placements} {
-		if n := core.got(kind.Kind + " " + system + "/of-" + ns); n != 1 {
-			t.Errorf("%s is rung %d times, want once, when it begins", kind.Kind, n)
-		}
+	if n := core.got("CustomRun " + ns + "/run"); n != 1 {
+		t.Errorf("a CustomRun is rung %d times, want once, when it is new", n)
 	}
 	w.annotate(Subjects, system, subject, v1alpha1.ForgetAnnotation, "true")
 	rung("what is to be forgotten", "CDEventSubject "+system+"/"+subject, 1)

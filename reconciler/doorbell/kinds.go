@@ -17,8 +17,6 @@ var (
 	Sources        = &Kind{"knative-cdevents.dev/v1alpha1", "CDEventSource", "cdeventsources"}
 	Subjects       = &Kind{"knative-cdevents.dev/v1alpha1", "CDEventSubject", "cdeventsubjects"}
 	Gates          = &Kind{"knative-cdevents.dev/v1alpha1", "CanaryGate", "canarygates"}
-	GateRuns       = &Kind{"knative-cdevents.dev/v1alpha1", "CanaryGateRun", "canarygateruns"}
-	Placements     = &Kind{"knative-cdevents.dev/v1alpha1", "ShardPlacement", "shardplacements"}
 	CustomRuns     = &Kind{"tekton.dev/v1beta1", "CustomRun", "customruns"}
 )
 
@@ -146,16 +144,14 @@ func ofSubject(c Change, o *Object) (Key, bool) {
 	return Key{Subjects, o.Metadata.Namespace, o.Metadata.Name}, c == Deleted || o.Metadata.Annotations[forgetAnnotation] == "true"
 }
 
-// begun rings an object that is new. For it, the core wakes what measures, which sees the rest itself; the core looks
-// only at whether there is such an object.
-func begun(kind *Kind) func(Change, *Object) (Key, bool) {
-	return func(c Change, o *Object) (Key, bool) {
-		return Key{kind, o.Metadata.Namespace, o.Metadata.Name}, c == Added
-	}
+// ofCustomRun rings a CustomRun that is new. For it, the core wakes what measures, which sees the rest itself.
+func ofCustomRun(c Change, o *Object) (Key, bool) {
+	return Key{CustomRuns, o.Metadata.Namespace, o.Metadata.Name}, c == Added
 }
 
 // watches are the watches of all kinds that the core reports about, is configured by, or wakes what measures for. A further one may be added
-// to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not in its metadata.
+// to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not in its metadata. There is none of
+// CanaryGateRuns and ShardPlacements: what measures writes them itself, and the sweep finds those of a backup.
 func watches(namespace string, w *wakes) []*Watch {
 	return []*Watch{
 		{Kind: Services, Key: itself(Services)},
@@ -166,8 +162,6 @@ func watches(namespace string, w *wakes) []*Watch {
 		{Kind: Subjects, Namespace: namespace, Key: ofSubject, See: w.see, Listing: w.clear},
 		{Kind: Namespaces, Key: itself(Namespaces)},
 		{Kind: Gates, Key: itself(Gates), Swept: true},
-		{Kind: GateRuns, Namespace: namespace, Key: begun(GateRuns), Swept: true},
-		{Kind: Placements, Namespace: namespace, Key: begun(Placements), Swept: true},
-		{Kind: CustomRuns, Key: begun(CustomRuns), Swept: true},
+		{Kind: CustomRuns, Key: ofCustomRun, Swept: true},
 	}
 }

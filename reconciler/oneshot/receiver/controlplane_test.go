@@ -111,7 +111,7 @@ var (
 			named("controller", rule("apps", "deployments", "get", "patch")),
 		},
 		"doorbell": {
-			rule("knative-cdevents.dev", "cdeventsubjects,canarygateruns,shardplacements", "list", "watch"),
+			rule("knative-cdevents.dev", "cdeventsubjects", "list", "watch"),
 			rule("coordination.k8s.io", "leases", "create", "get", "patch"),
 		},
 		"controller": {
