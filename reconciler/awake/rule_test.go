@@ -95,14 +95,16 @@ func reasons(t *testing.T, w *world) {
 
 	gate.Spec.Service = "till"
 	gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").Update(ctx, gate, metav1.UpdateOptions{}))
-	gate.Status.Run = &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "cart"}, Verdict: verdict.Running}
+	at := metav1.Now()
+	gate.Status.Run = &v1alpha1.GateRun{
+		ID: "1", Service: v1alpha1.GateObject{Name: "cart"}, StartTime: at, Deadline: at, Verdict: verdict.Running,
+	}
 	gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}))
 	const running = "CanaryGate shop/cart has a run in progress"
 	service("the gate now names another Service, and still judges this one", running)
 	object(gates, "shop/cart", running)
 	w.run("cart")
 	all("a run, and its evidence", running)
-	at := metav1.Now()
 	gate.Spec.Service, gate.Status.Run.CompletionTime = "cart", &at
 	must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}))
 	gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").Get(ctx, "cart", metav1.GetOptions{}))
