@@ -82,7 +82,6 @@ func (w *world) sleeper(quiet time.Duration) *Sleeper {
 
 // sleep begins with a split.
 func sleep(t *testing.T, w *world) {
-	ctx := t.Context()
 	var now time.Time
 	const quiet = 10 * time.Minute
 	s := w.sleeper(quiet)
@@ -97,7 +96,7 @@ func sleep(t *testing.T, w *world) {
 			if rung {
 				w.hold(now.Add(time.Second))
 			}
-			ok(t, s.look(ctx))
+			ok(t, s.look(t.Context()))
 			now = now.Add(quiet / 2)
 		}
 	}
@@ -116,7 +115,7 @@ func sleep(t *testing.T, w *world) {
 	w.hold(time.Time{})
 	looks(false)
 	awake("while nobody holds the Lease")
-	ok(t, w.kube.CoordinationV1().Leases(system).Delete(ctx, "doorbell", metav1.DeleteOptions{}))
+	ok(t, w.kube.CoordinationV1().Leases(system).Delete(t.Context(), "doorbell", metav1.DeleteOptions{}))
 	looks(false)
 	awake("without a Lease")
 	s.Leads = func() bool { return false }
@@ -136,7 +135,7 @@ func sleep(t *testing.T, w *world) {
 	w.scale(2, map[string]string{"theirs": "kept", v1alpha1.AwakeAtAnnotation: now.UTC().Format(millis)})
 	w.hold(now.Add(time.Hour))
 	s.last = now.Add(-quiet)
-	ok(t, s.look(ctx))
+	ok(t, s.look(t.Context()))
 	awake("just after it was woken")
 	looks(true)
 	n, a := w.state()
@@ -145,7 +144,7 @@ func sleep(t *testing.T, w *world) {
 		t.Errorf("at last, there are %d replicas, %q", n, a)
 	}
 	before := maps.Clone(a)
-	ok(t, s.look(ctx))
+	ok(t, s.look(t.Context()))
 	if _, a := w.state(); !maps.Equal(a, before) {
 		t.Errorf("asleep, it writes %q", a)
 	}
@@ -154,7 +153,7 @@ func sleep(t *testing.T, w *world) {
 	s.Rule = asked(func(context.Context) ([]string, error) { return nil, away })
 	w.scale(2, nil)
 	s.last, now = time.Time{}, time.Now()
-	if err := s.look(ctx); !errors.Is(err, away) || s.last != now {
+	if err := s.look(t.Context()); !errors.Is(err, away) || s.last != now {
 		t.Errorf("when it is not known what there is to measure: %v", err)
 	}
 	awake("when it is not known what there is to measure")
@@ -164,7 +163,7 @@ func sleep(t *testing.T, w *world) {
 	s.Rule = asked(func(ctx context.Context) ([]string, error) {
 		return nil, w.deployment("core").Wake(ctx, []string{"a later reason"})
 	})
-	ok(t, s.look(ctx))
+	ok(t, s.look(t.Context()))
 	awake("when it was woken while it looked")
 }
 

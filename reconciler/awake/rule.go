@@ -84,7 +84,8 @@ func (r *Rule) Everything(ctx context.Context) ([]string, error) {
 	errs = append(errs, absent(each(ctx, r.ours.ShardPlacements(r.system).List, func(p *v1alpha1.ShardPlacement) {
 		why = append(why, placed(p))
 	})))
-	errs = append(errs, optional(each(ctx, r.objects.Resource(customrun.Resource).List, func(o *unstructured.Unstructured) {
+	runs := r.objects.Resource(customrun.Resource)
+	errs = append(errs, optional(each(ctx, runs.List, func(o *unstructured.Unstructured) {
 		why = append(why, unfinished(o)...)
 	})))
 	gates, err := r.gates(ctx, metav1.NamespaceAll)
@@ -124,7 +125,9 @@ func Stateful(of types.NamespacedName) string {
 }
 
 // Object returns the reasons that an object of another kind gives; false if none of its kind ever gives one.
-func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.NamespacedName) (why []string, is bool, err error) {
+func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.NamespacedName) (why []string, is bool,
+	err error,
+) {
 	get := metav1.GetOptions{}
 	switch kind {
 	case v1alpha1.GateKind.GroupKind():
@@ -202,8 +205,8 @@ func (r *Rule) gates(ctx context.Context, namespace string) ([]v1alpha1.CanaryGa
 	return list.Items, nil
 }
 
-// judged returns the reasons that a Service gives which a gate names: an effective split, or that its newest Revision is
-// new and has not all of the traffic. The first Revision of a Service has nothing to be compared with.
+// judged returns the reasons that a Service gives which a gate names: an effective split, or that its newest Revision
+// is new and has not all of the traffic. The first Revision of a Service has nothing to be compared with.
 func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string) ([]string, error) {
 	selector, err := labels.ValidatedSelectorFromSet(labels.Set{serving.ServiceLabelKey: of.Name})
 	if err != nil || of.Name == "" {
@@ -238,8 +241,12 @@ func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string)
 }
 
 // each calls a function for each object of a list.
-func each[L, O runtime.Object](ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), f func(O)) error {
-	pages := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, opts) })
+func each[L, O runtime.Object](ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error),
+	f func(O),
+) error {
+	pages := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+		return list(ctx, opts)
+	})
 	return pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error { //nolint:wrapcheck // it names the kind
 		if o, is := o.(O); is {
 			f(o)

@@ -149,9 +149,10 @@ func ofCustomRun(c Change, o *Object) (Key, bool) {
 	return Key{CustomRuns, o.Metadata.Namespace, o.Metadata.Name}, c == Added
 }
 
-// watches are the watches of all kinds that the core reports about, is configured by, or wakes what measures for. A further one may be added
-// to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not in its metadata. There is none of
-// CanaryGateRuns and ShardPlacements: what measures writes them itself, and the sweep finds those of a backup.
+// watches are the watches of all kinds that the core reports about, is configured by, or wakes what measures for. A
+// further one may be added to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not
+// in its metadata. CanaryGateRuns and ShardPlacements are not watched: what measures writes them itself, and the sweep
+// finds those of a backup.
 func watches(namespace string, w *wakes) []*Watch {
 	return []*Watch{
 		{Kind: Services, Key: itself(Services)},

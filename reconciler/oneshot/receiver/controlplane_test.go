@@ -247,7 +247,7 @@ func (w *world) core() (stop func()) {
 }
 
 // doorbell starts a doorbell, with no rights but its own.
-func (w *world) doorbell() (stop func()) {
+func (w *world) doorbell() {
 	w.t.Helper()
 	c := doorbell.Defaults
 	c.API = doorbell.Access{
@@ -257,7 +257,7 @@ func (w *world) doorbell() (stop func()) {
 	c.Namespace = ours
 	d, err := doorbell.New(c, slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	must(w.t, err)
-	return w.run(d.Run)
+	w.run(d.Run)
 }
 
 // create makes a Service with its Route, as Serving does.

@@ -173,7 +173,7 @@ func (w *world) deploy() {
 			case err != nil:
 			case *d.Spec.Replicas > 0 && stop == nil:
 				w.t.Logf("it starts: %q", d.Annotations[v1alpha1.AwakeAnnotation])
-				stop = w.resident()
+				stop = w.resident() //nolint:contextcheck // it ends by stop
 			case *d.Spec.Replicas == 0 && stop != nil:
 				w.t.Logf("it ends: %q", d.Annotations[v1alpha1.AwakeAnnotation])
 				stop()
@@ -236,8 +236,8 @@ func TestHandOver(t *testing.T) {
 	stop := w.run(func(ctx context.Context) {
 		for ; ctx.Err() == nil; time.Sleep(150 * time.Millisecond) {
 			others++
-			svc := w.create(fmt.Sprintf("s-%d", others))
-			w.route(svc, map[string]int64{w.revision(svc, 1): 100})
+			svc := w.create(fmt.Sprintf("s-%d", others))            //nolint:contextcheck // what has begun is completed
+			w.route(svc, map[string]int64{w.revision(svc, 1): 100}) //nolint:contextcheck // what has begun is completed
 		}
 	})
 	for n := range cycles {
