@@ -127,7 +127,7 @@ func TestMappingsAreShipped(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown, err := canary.FromConfigMap(example)
-		if err != nil || shown.Interval != canary.Default().Interval || shown.Limits != canary.Default().Limits {
+		if err != nil || shown.Interval != canary.Default().Interval || shown.SleepAfter != canary.Default().SleepAfter || shown.Limits != canary.Default().Limits {
 			t.Errorf("the example does not show the defaults: %+v, %v", shown, err)
 		}
 		shipped, err := canary.FromConfigMap(c)

@@ -79,6 +79,9 @@ type Route struct {
 	Uncertified []string
 }
 
+// Divided reports whether a split between several Revisions is in effect.
+func (r *Route) Divided() bool { return r.Effective && len(r.Traffic) > 1 }
+
 // Rules are the settings that a platform team controls.
 type Rules struct {
 	// RollbackTraffic: traffic that moves back to an older Revision is a rollback; otherwise it is

@@ -56,9 +56,6 @@ const (
 	ShardsMisplaced verdict.Reason = "ShardsMisplaced"
 )
 
-// Divided reports whether a split between several Revisions is in effect.
-func (s *Service) Divided() bool { return s.Effective && len(s.Traffic) > 1 }
-
 // JudgedBy reports whether a run judged the split that is in effect, between the same Revisions. A
 // Revision that was recreated under its name is another one.
 func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {

@@ -53,6 +53,8 @@ func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 		c.watching.start(ctx)
 		c.measuring.start(ctx)
 		c.gating.start(ctx)
+		sleeper := c.sleeper(ctx)
+		c.running.Go(func() { sleeper.Run(ctx) })
 		if !leaderelection.HasLeaderElection(ctx) {
 			// sharedmain promotes then as well, but does not have pending work requeued.
 			must(ctx, "leading without an election", c.registry.LeadAll())

@@ -30,7 +30,7 @@ const (
 	// little processor time, and otherwise most of the memory would be garbage.
 	collect = 25
 	// giveBackEvery is how often memory that is free is given back to the system: what a list took would stay otherwise.
-	giveBackEvery = time.Minute
+	giveBackEvery = 20 * time.Second
 )
 
 func main() {

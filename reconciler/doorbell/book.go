@@ -50,7 +50,18 @@ type lease struct {
 		ResourceVersion string            `json:"resourceVersion,omitempty"`
 		Annotations     map[string]string `json:"annotations,omitempty"`
 	} `json:"metadata"`
+	Spec *hold `json:"spec,omitempty"`
 }
+
+// hold says that a doorbell runs. The controller sleeps only while one does.
+type hold struct {
+	HolderIdentity       string `json:"holderIdentity"`
+	LeaseDurationSeconds int    `json:"leaseDurationSeconds"`
+	RenewTime            string `json:"renewTime"`
+}
+
+// microTime is the form of times in a Lease.
+const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
 // book keeps how far everything is noted, and stores how far everything is answered.
 type book struct {
@@ -61,7 +72,9 @@ type book struct {
 		Answered(mark uint64) bool
 		LastAnswered() time.Time
 	}
-	// every is the least time between two writes.
+	// holder is written as the holder of the Lease, empty at the end.
+	holder string
+	// every is the least time between two writes, and half the longest: each renews the Lease.
 	every time.Duration
 	log   *slog.Logger
 
@@ -106,28 +119,28 @@ func (b *book) run(ctx context.Context) {
 			return
 		}
 		now := time.Now()
-		if now.Sub(b.written) < b.every || !b.look() {
+		since := now.Sub(b.written)
+		if since < b.every || !b.look() && since < 2*b.every {
 			continue
 		}
 		b.written = now
 		if err := b.store(ctx); err != nil && ctx.Err() == nil {
 			failures++
 			b.written = now.Add(backoff(failures, lastRetry) - b.every)
-			b.log.Warn("What is answered cannot be stored, so after a restart more is rung again than necessary",
-				"lease", b.namespace+"/"+b.name, "error", err)
+			b.log.Warn("What is answered cannot be stored, so after a restart more is rung again than necessary, and what measures "+
+				"does not sleep", "lease", b.namespace+"/"+b.name, "error", err)
 			continue
 		}
 		failures = 0
 	}
 }
 
-// last stores what is answered at the end of the process.
+// last stores what is answered at the end of the process, and releases the Lease.
 func (b *book) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastStoreWithin)
 	defer cancel()
-	if !b.look() {
-		return
-	}
+	b.look()
+	b.holder = ""
 	if err := b.store(ctx); err != nil {
 		b.log.Warn("What is answered cannot be stored at the end", "lease", b.namespace+"/"+b.name, "error", err)
 	}
@@ -154,10 +167,14 @@ func (b *book) look() bool {
 	return true
 }
 
-// store writes the positions that are answered.
+// store writes the positions that are answered, if there are any to store, and renews the Lease.
 func (b *book) store(ctx context.Context) error {
 	b.mu.Lock()
-	done, reset := b.checked, maps.Clone(b.reset)
+	var done positions
+	if b.checked != nil && b.ringer.Answered(b.mark) {
+		done = b.checked
+	}
+	reset := maps.Clone(b.reset)
 	b.mu.Unlock()
 	for {
 		l, known, err := b.read(ctx)
@@ -182,10 +199,12 @@ func (b *book) store(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.mu.Lock()
-		b.stored, b.checked = done, nil
-		maps.DeleteFunc(b.reset, func(resource string, _ bool) bool { return reset[resource] })
-		b.mu.Unlock()
+		if done != nil {
+			b.mu.Lock()
+			b.stored, b.checked = done, nil
+			maps.DeleteFunc(b.reset, func(resource string, _ bool) bool { return reset[resource] })
+			b.mu.Unlock()
+		}
 		return nil
 	}
 }
@@ -231,6 +250,7 @@ func (b *book) write(ctx context.Context, l *lease, known positions) error {
 	var patch lease
 	patch.Metadata.ResourceVersion = l.Metadata.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{answeredAnnotation: string(text)}
+	patch.Spec = &hold{b.holder, int(4 * max(b.every, time.Second).Seconds()), time.Now().UTC().Format(microTime)}
 	if err := b.request(ctx, http.MethodPatch, "/"+b.name, patch, nil); err != nil {
 		return fmt.Errorf("writing Lease %s/%s: %w", b.namespace, b.name, err)
 	}

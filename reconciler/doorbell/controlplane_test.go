@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,7 +31,7 @@ func TestRealAPIServer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("kinds that appear later", func(t *testing.T) { appearing(t, w) }) // first: it installs Serving
 	for name, part := range map[string]func(*testing.T, *world, string){
-		"keys": keys, "wake": waking, "restart": restart, "changes-expired": expired, "list-expired": listExpired, "back-in-time": backInTime,
+		"keys": keys, "wake": waking, "lease": holds, "restart": restart, "changes-expired": expired, "list-expired": listExpired, "back-in-time": backInTime,
 		"copied": copied, "core-down": coreDown, "interrupted": interrupted, "two": two, "random": random,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,6 +69,9 @@ func appearing(t *testing.T, w *world) {
 	if err := w.InstallServing(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := w.InstallCustomRuns(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	w.add(Services, "default", "first")
 	eventually(t, "a Service is rung", func() bool { return core.got("Service default/first") > 0 && d.quiet() })
 }
@@ -103,6 +107,13 @@ func keys(t *testing.T, w *world, ns string) {
 	w.add(Sources, ns, "events")
 	rung("a source", "CDEventSource "+ns+"/events", 1)
 	rung("a namespace", "Namespace "+ns, 1)
+	w.add(Gates, ns, "cart")
+	rung("a gate", "CanaryGate "+ns+"/cart", 1)
+	w.annotate(Gates, ns, "cart", "note", "more")
+	rung("a changed gate", "CanaryGate "+ns+"/cart", 2)
+	w.add(CustomRuns, ns, "run")
+	rung("a CustomRun", "CustomRun "+ns+"/run", 1)
+	w.annotate(CustomRuns, ns, "run", "note", "more")
 	w.remove(Services, ns, "cart")
 	eventually(t, "a deletion is rung", func() bool { return core.last(service) == "delete "+service })
 
@@ -130,6 +141,9 @@ func keys(t *testing.T, w *world, ns string) {
 	})
 	w.add(Services, system, "of-a-user-"+ns)
 	rung("a user's Service in the same namespace", "Service "+system+"/of-a-user-"+ns, 1)
+	if n := core.got("CustomRun " + ns + "/run"); n != 1 {
+		t.Errorf("a CustomRun is rung %d times, want once, when it is new", n)
+	}
 	w.annotate(Subjects, system, subject, v1alpha1.ForgetAnnotation, "true")
 	rung("what is to be forgotten", "CDEventSubject "+system+"/"+subject, 1)
 	w.remove(Subjects, system, subject)
@@ -176,6 +190,34 @@ func waking(t *testing.T, w *world, ns string) {
 	w.start(t, api, core, ns)
 	eventually(t, "it is rung at its time", func() bool { return core.got(key) == 1 })
 	w.annotate(Subjects, system, "service-"+ns, v1alpha1.WakeAnnotation, "")
+}
+
+// holds: the Lease says that a doorbell runs, until it ends.
+func holds(t *testing.T, w *world, ns string) {
+	api, core := w.between(t), newCoreServer(t)
+	held := func() coordinationv1.LeaseSpec {
+		l, err := w.kube.CoordinationV1().Leases(system).Get(t.Context(), ns, metav1.GetOptions{})
+		if err != nil || l.Spec.HolderIdentity == nil {
+			return coordinationv1.LeaseSpec{HolderIdentity: new(string)}
+		}
+		return l.Spec
+	}
+	d := w.start(t, api, core, ns)
+	eventually(t, "it holds the Lease", func() bool { return *held().HolderIdentity != "" && d.quiet() })
+	first, known := held(), w.account(t, ns)
+	if first.RenewTime == nil || time.Since(first.RenewTime.Time) > time.Minute || *first.LeaseDurationSeconds != 4 {
+		t.Errorf("the Lease says %+v", first)
+	}
+	eventually(t, "it renews it", func() bool { return held().RenewTime.After(first.RenewTime.Time) })
+	d.stop()
+	if after := held(); *after.HolderIdentity != "" {
+		t.Errorf("after its end, it is held by %q", *after.HolderIdentity)
+	}
+	for resource, version := range known.Positions {
+		if now := w.account(t, ns).Positions[resource]; newer(version, now) {
+			t.Errorf("%s went back from %s to %s", resource, version, now)
+		}
+	}
 }
 
 // restart: what changed while no doorbell ran is rung, and nothing else.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 )
@@ -88,7 +89,7 @@ func New(c Config, log *slog.Logger) (*Doorbell, error) {
 	b := &bell{core: core, source: api.URL, within: c.RingWithin}
 	d.ringer = newRinger(c.Parallel, c.MostWaiting, log, b.ring)
 	d.book = &book{
-		api: api, namespace: c.Namespace, name: c.Lease, ringer: d.ringer, every: c.StoreEvery, log: log,
+		api: api, namespace: c.Namespace, name: c.Lease, holder: holder(), ringer: d.ringer, every: c.StoreEvery, log: log,
 	}
 	for _, k := range kinds {
 		resource := k.String()
@@ -98,6 +99,15 @@ func New(c Config, log *slog.Logger) (*Doorbell, error) {
 		})
 	}
 	return d, nil
+}
+
+// holder names this process: in a pod, by the pod.
+func holder() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "doorbell"
+	}
+	return name
 }
 
 // Run watches and rings until the context ends, and stores at the end what is answered.

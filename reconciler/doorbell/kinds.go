@@ -16,6 +16,8 @@ var (
 	DomainMappings = &Kind{"serving.knative.dev/v1beta1", "DomainMapping", "domainmappings"}
 	Sources        = &Kind{"knative-cdevents.dev/v1alpha1", "CDEventSource", "cdeventsources"}
 	Subjects       = &Kind{"knative-cdevents.dev/v1alpha1", "CDEventSubject", "cdeventsubjects"}
+	Gates          = &Kind{"knative-cdevents.dev/v1alpha1", "CanaryGate", "canarygates"}
+	CustomRuns     = &Kind{"tekton.dev/v1beta1", "CustomRun", "customruns"}
 )
 
 // What metadata say, as api/v1alpha1 and Serving define it. Neither is imported: they would cost more memory than the
@@ -109,6 +111,9 @@ type Watch struct {
 	Namespace string
 	// Key returns what a change rings; false if it rings nothing.
 	Key func(Change, *Object) (Key, bool)
+	// Swept says that the sweep finds everything that a change rings. So a list need not ring what it has: it rings the
+	// sweep.
+	Swept bool
 	// See is called with each object that is listed or changed. With it, everything is listed at each start.
 	See func(Change, *Object)
 	// Listing is called before everything is listed.
@@ -153,8 +158,15 @@ func others(namespace string, key func(Change, *Object) (Key, bool)) func(Change
 	}
 }
 
-// watches are the watches of all kinds that the core reports about or is configured by. A further one may be added
-// to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not in its metadata.
+// ofCustomRun rings a CustomRun that is new. For it, the core wakes what measures, which sees the rest itself.
+func ofCustomRun(c Change, o *Object) (Key, bool) {
+	return Key{CustomRuns, o.Metadata.Namespace, o.Metadata.Name}, c == Added
+}
+
+// watches are the watches of all kinds that the core reports about, is configured by, or wakes what measures for. A
+// further one may be added to them; without Key, it rings nothing. A DomainMapping is rung itself: its Service is not
+// in its metadata. CanaryGateRuns and ShardPlacements are not watched: what measures writes them itself, and the sweep
+// finds those of a backup.
 func watches(namespace string, w *wakes) []*Watch {
 	return []*Watch{
 		{Kind: Services, Key: others(namespace, itself(Services))},
@@ -164,5 +176,7 @@ func watches(namespace string, w *wakes) []*Watch {
 		{Kind: Sources, Key: itself(Sources)},
 		{Kind: Subjects, Namespace: namespace, Key: ofSubject, See: w.see, Listing: w.clear},
 		{Kind: Namespaces, Key: itself(Namespaces)},
+		{Kind: Gates, Key: itself(Gates), Swept: true},
+		{Kind: CustomRuns, Key: ofCustomRun, Swept: true},
 	}
 }

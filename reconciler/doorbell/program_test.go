@@ -134,7 +134,7 @@ func TestProgram(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it ended %v after SIGTERM", took)
 	}
-	if a := w.account(t, "doorbell"); len(a.Positions) != 7 {
+	if a := w.account(t, "doorbell"); len(a.Positions) != 8 {
 		t.Errorf("at the end, it stored %v", a.Positions)
 	}
 }

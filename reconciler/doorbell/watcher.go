@@ -147,7 +147,7 @@ func (w *watcher) list(ctx context.Context) error {
 			if w.See != nil {
 				w.See(Added, o)
 			}
-			if !newer(o.Metadata.ResourceVersion, from) {
+			if w.Swept || !newer(o.Metadata.ResourceVersion, from) {
 				return
 			}
 			if key, rung := w.key(Added, o); rung {

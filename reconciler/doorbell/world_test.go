@@ -58,10 +58,11 @@ func must[T any](t testing.TB) func(T, error) T {
 
 // rights are all that a doorbell needs.
 var rights = map[string]rbacv1.PolicyRule{
-	"services,routes,revisions,domainmappings": {APIGroups: []string{"serving.knative.dev"}, Verbs: []string{"list", "watch"}},
-	"cdeventsources,cdeventsubjects":           {APIGroups: []string{"knative-cdevents.dev"}, Verbs: []string{"list", "watch"}},
-	"namespaces":                               {APIGroups: []string{""}, Verbs: []string{"list", "watch"}},
-	"leases":                                   {APIGroups: []string{"coordination.k8s.io"}, Verbs: []string{"create", "get", "patch"}},
+	"services,routes,revisions,domainmappings":   {APIGroups: []string{"serving.knative.dev"}, Verbs: []string{"list", "watch"}},
+	"cdeventsources,cdeventsubjects,canarygates": {APIGroups: []string{"knative-cdevents.dev"}, Verbs: []string{"list", "watch"}},
+	"customruns": {APIGroups: []string{"tekton.dev"}, Verbs: []string{"list", "watch"}},
+	"namespaces": {APIGroups: []string{""}, Verbs: []string{"list", "watch"}},
+	"leases":     {APIGroups: []string{"coordination.k8s.io"}, Verbs: []string{"create", "get", "patch"}},
 }
 
 func newWorld(t *testing.T) *world {
@@ -109,6 +110,7 @@ var bodies = map[*Kind]string{
 	Services:  `{"spec":{"template":{"spec":{"containers":[{"image":"example.com/app"}]}}}}`,
 	Routes:    `{"spec":{"traffic":[{"percent":100,"latestRevision":true,"configurationName":"app"}]}}`,
 	Revisions: `{"spec":{"containers":[{"image":"example.com/app"}]}}`, DomainMappings: `{"spec":{"ref":{"kind":"Service","name":"cart","apiVersion":"serving.knative.dev/v1"}}}`,
+	Gates: `{"spec":{"service":"cart"}}`, CustomRuns: `{"spec":{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","name":"cart"}}}`,
 	Sources:  `{"spec":{"sink":{"uri":"http://example.com"}}}`,
 	Subjects: `{"spec":{"apiVersion":"serving.knative.dev/v1","kind":"Service","namespace":"shop","name":"cart","uid":"1"},"status":{"pending":0}}`,
 }

@@ -5,6 +5,7 @@ package environment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
 
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
@@ -81,6 +84,34 @@ func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, fa
 		}
 	}
 	return out, failed, errors.Join(errs...)
+}
+
+// Installed returns the kinds of environments that exist: of those that are chosen by name, and the definitions that
+// are chosen by their label.
+func Installed(ctx context.Context, api discovery.DiscoveryInterface, definitions metadata.Interface,
+	byName []schema.GroupKind,
+) (names []string, err error) {
+	r, groups := &reader{discovery: api}, map[string]group{}
+	for _, of := range byName {
+		served, asked := groups[of.Group]
+		if !asked {
+			if served, err = r.served(ctx, of.Group); err != nil {
+				return nil, err
+			}
+			groups[of.Group] = served
+		}
+		if served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind }) {
+			names = append(names, of.String())
+		}
+	}
+	labelled, err := definitions.Resource(observer.Definitions).List(ctx, metav1.ListOptions{LabelSelector: Label + "=true"})
+	if err != nil {
+		return nil, fmt.Errorf("listing the CustomResourceDefinitions with label %s: %w", Label, err)
+	}
+	for i := range labelled.Items {
+		names = append(names, labelled.Items[i].Name)
+	}
+	return names, nil
 }
 
 // resolution is what a definition defines.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/logging"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
@@ -34,10 +35,7 @@ func (g *Gate) collect(ctx context.Context) error {
 	}
 	for i := range all {
 		m := &all[i]
-		o := owner{
-			Kind: m.Annotations[kindAnnotation], Namespace: m.Annotations[namespaceAnnotation],
-			Name: m.Annotations[nameAnnotation], UID: types.UID(m.Annotations[uidAnnotation]),
-		}
+		o := owner(v1alpha1.RunOwner(m))
 		if o.recordName() != m.Name ||
 			!g.Leader.IsLeaderFor(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
 			continue // owned by another controller
@@ -76,8 +74,7 @@ func (g *Gate) underWay(ctx context.Context, o owner) (underWay, found bool, err
 		if err != nil || gate == nil || gate.UID != o.UID {
 			return false, false, err
 		}
-		run := gate.Status.Run
-		return run != nil && run.CompletionTime == nil, true, nil
+		return gate.Status.Run.InProgress(), true, nil
 	case ofCustomRun:
 		u, err := g.Runs.Resource(customrun.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 		switch {

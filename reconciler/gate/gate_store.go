@@ -23,7 +23,7 @@ func (s *gateSync) load(ctx context.Context) error { return s.loadFrom(ctx, fals
 // loadFrom loads the run, after a read from the API server if fresh.
 func (s *gateSync) loadFrom(ctx context.Context, fresh bool) error {
 	run := s.gate.Status.Run
-	if run == nil || run.CompletionTime != nil {
+	if !run.InProgress() {
 		return nil
 	}
 	kept, err := s.records.get(ctx, s.owner())

@@ -25,14 +25,9 @@ type gateSync struct {
 	run, now *v1alpha1.GateRun
 }
 
-// service returns the Service whose leader works on the gate. A run in progress keeps its
-// Service.
+// service returns the Service whose leader works on the gate.
 func (s *gateSync) service() types.NamespacedName {
-	key := types.NamespacedName{Namespace: s.gate.Namespace, Name: s.gate.Spec.Service}
-	if run := s.gate.Status.Run; run != nil && run.CompletionTime == nil {
-		key.Name = run.Service.Name
-	}
-	return key
+	return types.NamespacedName{Namespace: s.gate.Namespace, Name: s.gate.Judged()}
 }
 
 // do changes the status, and returns when to sync again.
@@ -40,7 +35,7 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	defer func() { s.status.Latest = s.latest() }()
 	m := s.moment(s.service())
 	run := s.status.Run
-	if run != nil && run.CompletionTime == nil {
+	if run.InProgress() {
 		wait := s.proceed(ctx, m)
 		s.conditions(ctx, m)
 		return wait

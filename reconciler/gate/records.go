@@ -31,14 +31,8 @@ const (
 // recordName of the owner's only record. Its next run reuses it.
 func (o owner) recordName() string { return strings.ToLower(o.Kind) + "-" + string(o.UID) }
 
-// The annotations repeat the owner for readers of the metadata alone.
-const (
-	kindAnnotation      = "knative-cdevents.dev/kind"
-	namespaceAnnotation = "knative-cdevents.dev/namespace"
-	nameAnnotation      = "knative-cdevents.dev/name"
-	uidAnnotation       = "knative-cdevents.dev/uid"
-	serviceAnnotation   = "knative-cdevents.dev/service"
-)
+// serviceAnnotation repeats the Service for readers of the metadata alone.
+const serviceAnnotation = "knative-cdevents.dev/service"
 
 // records store the runs in progress, in CanaryGateRuns.
 //
@@ -108,11 +102,9 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 	if was != nil {
 		record.ObjectMeta = *was.ObjectMeta.DeepCopy()
 	}
-	record.Annotations = map[string]string{
-		kindAnnotation: o.Kind, namespaceAnnotation: o.Namespace, nameAnnotation: o.Name, uidAnnotation: string(o.UID),
-		serviceAnnotation: run.Service.Name,
-	}
+	record.Annotations = map[string]string{serviceAnnotation: run.Service.Name}
 	record.Spec, record.Status.Run = v1alpha1.CanaryGateRunSpec(o), run
+	record.AnnotateOwner()
 	var err error
 	if was == nil {
 		record, err = r.client.Create(ctx, record, metav1.CreateOptions{})

@@ -43,13 +43,14 @@ func (e *NotFollowedError) Error() string {
 	return fmt.Sprintf("nothing follows from a change of %s; %s", e.Reference, e.Right)
 }
 
-// followed are the kinds of objects that a Service may have to be looked at for.
+// followed are the kinds of objects that a Service may have to be looked at for, or that may be measured.
 const followed = "of serving.knative.dev, it must be a Service, Route, Configuration, Revision or DomainMapping, of " +
-	v1alpha1.GroupName + " a CDEventSource or CDEventSubject, and otherwise a Namespace"
+	v1alpha1.GroupName + " a CDEventSource, CDEventSubject, CanaryGate, CanaryGateRun or ShardPlacement, and otherwise a Namespace or " +
+	"a CustomRun of Tekton"
 
 // Changed takes an object that was created, changed or deleted: it processes the Services that the object may be about,
-// as it is now. A Service too many costs a look that finds nothing. The error is a *NotFollowedError if the object
-// cannot be about any.
+// as it is now, and wakes what measures if it or one of them is to be measured. A Service too many costs a look that
+// finds nothing. The error is a *NotFollowedError if the object cannot be about any.
 func (c *Core) Changed(ctx context.Context, o Reference) error {
 	name := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	var find func(context.Context, types.NamespacedName) ([]types.NamespacedName, error)
@@ -58,8 +59,7 @@ func (c *Core) Changed(ctx context.Context, o Reference) error {
 		return c.Source(ctx, name)
 	case servingv1.Kind("Service"), servingv1.Kind("Route"), servingv1.Kind("Configuration"):
 		// Serving gives the Route and the Configuration of a Service its name.
-		_, err := c.Process(ctx, name)
-		return err
+		return c.rung(ctx, name)
 	case servingv1.Kind("Revision"):
 		find = c.ofRevision
 	case servingv1.Kind("DomainMapping"):
@@ -72,13 +72,30 @@ func (c *Core) Changed(ctx context.Context, o Reference) error {
 		}
 		find = c.ofSubject
 	default:
+		if c.Measuring != nil {
+			if is, err := c.Measuring.Object(ctx, o.groupKind(), name); is || err != nil {
+				return err //nolint:wrapcheck // complete
+			}
+		}
 		return &NotFollowedError{o, followed}
 	}
 	keys, err := find(ctx, name)
 	if err != nil {
 		return fmt.Errorf("looking for the Services that %s is about: %w", o, err)
 	}
-	return c.visit(ctx, keys)
+	return c.visit(ctx, keys, c.rung)
+}
+
+// rung processes a Service, and wakes what measures if anything of it is to be measured. That must not wait for sinks
+// that do not answer.
+func (c *Core) rung(ctx context.Context, service types.NamespacedName) error {
+	if c.Measuring == nil {
+		return c.swept(ctx, service)
+	}
+	return parallel(c.Parallel, []func() error{
+		func() error { return c.Measuring.Service(ctx, service, false) },
+		func() error { return c.swept(ctx, service) },
+	})
 }
 
 // ofRevision returns the Service of a Revision.

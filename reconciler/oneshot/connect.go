@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -24,6 +26,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/awake"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
@@ -67,6 +70,10 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 		return Options{}, err
 	}
 	c.settings.Store(first)
+	rule, err := awake.NewRule(config, system, func() []schema.GroupKind { return c.settings.Load().EnvironmentKinds() })
+	if err != nil {
+		return Options{}, err
+	}
 	keeper := credentials.NewKeeper(kube, transports.Schemes, apiserver.Audiences(config)...)
 	c.sources = source.NewOnce(ctx, source.Options{Client: ours, Credentials: keeper, Schemes: transports.Schemes}, system,
 		kube.Discovery(), objects)
@@ -93,6 +100,10 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 			Credentials: keeper, Trust: c.trust.Trust,
 		}),
 		Metrics: metrics, SystemNamespace: system,
+		Measuring: &awake.Waker{
+			Deployment: &awake.Deployment{Client: kube.AppsV1().Deployments(system), Now: time.Now},
+			Rule:       rule,
+		},
 	}, nil
 }
 

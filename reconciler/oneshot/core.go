@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
@@ -53,6 +54,16 @@ type Metrics interface {
 	delivery.Metrics
 }
 
+// Measuring is what measures: it is woken if there is something to measure. awake.Waker implements it.
+type Measuring interface {
+	// Service looks at a Service. It need not look if the Service is stateful: declares a stateful cluster.
+	Service(ctx context.Context, of types.NamespacedName, stateful bool) error
+	// Object looks at an object of another kind. It is false if nothing of that kind is ever measured.
+	Object(ctx context.Context, kind schema.GroupKind, of types.NamespacedName) (is bool, err error)
+	// Everything looks for anything but that a Service declares a stateful cluster.
+	Everything(ctx context.Context) error
+}
+
 // Options are what a Core reads, and where it writes and sends to. Each function asks the API server.
 type Options struct {
 	Serving   versioned.Interface
@@ -74,6 +85,8 @@ type Options struct {
 	Prepare   func(ctx context.Context) error
 	Transport transport.Transport
 	Metrics   Metrics
+	// Measuring is nil if nothing is measured.
+	Measuring Measuring
 	// SystemNamespace is the one whose sources may see other namespaces.
 	SystemNamespace string
 
@@ -130,6 +143,8 @@ type Outcome struct {
 	// Wake is when the Service must be asked about again, whatever happens until then; zero for never. The
 	// WakeAnnotations of its CDEventSubjects say the same.
 	Wake time.Time
+	// Stateful says that the Service declares a stateful cluster.
+	Stateful bool
 }
 
 // Process looks at a Service, journals what has happened to it, and sends what is pending about it. A call that comes
@@ -164,7 +179,7 @@ func (c *Core) process(ctx context.Context, service types.NamespacedName) (Outco
 		case soon && !l.due():
 			return Outcome{}, fmt.Errorf("looking at Service %s: %w", service, errRestless)
 		default:
-			return Outcome{Wake: l.wake()}, nil
+			return Outcome{Wake: l.wake(), Stateful: l.served && l.kind.Declaration(service).Stateful}, nil
 		}
 	}
 }

@@ -22,5 +22,5 @@
 // What it cannot see is what came and went between two requests. Trouble that two requests see counts as having lasted
 // in between. Since when it lasts is by the clocks of both: an incident is early or late by as much as they differ.
 // There is no breaker, and the pause that a sink asks for (Retry-After) applies to the Service whose event it answered.
-// Stateful clusters, gates and environments need a controller that stays.
+// Stateful clusters, gates and environments need a controller that stays. It is woken for them: see Measuring.
 package oneshot

@@ -22,7 +22,7 @@ const page = 100
 
 // Sweep visits every source and every Service, and every CDEventSubject whose Service is gone. It finds whatever nobody
 // has asked for, and counts what is pending for each source. The first one takes the baseline: what is older is not
-// announced.
+// announced. It wakes what measures if there is anything to measure.
 func (c *Core) Sweep(ctx context.Context) error {
 	if _, err := c.Baselines.Since(ctx, service.Resource); err != nil {
 		return fmt.Errorf("taking the baseline: %w", err)
@@ -33,6 +33,10 @@ func (c *Core) Sweep(ctx context.Context) error {
 	}
 	every := func(*v1alpha1.CDEventSource) bool { return true }
 	resolving := c.resolve(ctx, sources, every, nil)
+	var measuring error
+	if c.Measuring != nil {
+		measuring = c.Measuring.Everything(ctx)
+	}
 	visited := map[types.NamespacedName]bool{}
 	err = pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := c.Serving.ServingV1().Services(metav1.NamespaceAll).List(ctx, opts)
@@ -49,14 +53,14 @@ func (c *Core) Sweep(ctx context.Context) error {
 			visited[key] = true
 			keys = append(keys, key)
 		}
-		return list, c.visit(ctx, keys)
+		return list, c.visit(ctx, keys, c.swept)
 	})
 	counted := tallies{}
 	rest := c.visitEntries(ctx, visited, func(e *v1alpha1.CDEventSubject) bool {
 		counted.add(e)
 		return true
 	})
-	if err := errors.Join(resolving, err, rest); err != nil {
+	if err := errors.Join(resolving, err, rest, measuring); err != nil {
 		return err
 	}
 	if sources, err = c.allSources(ctx); err != nil {
@@ -147,20 +151,30 @@ func (c *Core) visitEntries(ctx context.Context, visited map[types.NamespacedNam
 				visited[key], keys[key] = true, true
 			}
 		}
-		return list, c.visit(ctx, inOrder(keys))
+		return list, c.visit(ctx, inOrder(keys), c.swept)
 	})
 }
 
-// visit processes Services. One that cannot be processed keeps no other.
-func (c *Core) visit(ctx context.Context, keys []types.NamespacedName) error {
+// swept processes a Service, and wakes what measures if it declares a stateful cluster.
+func (c *Core) swept(ctx context.Context, service types.NamespacedName) error {
+	out, err := c.Process(ctx, service)
+	if out.Stateful && c.Measuring != nil {
+		err = errors.Join(err, c.Measuring.Service(ctx, service, true))
+	}
+	return err
+}
+
+// visit calls a function for each Service. One that cannot be processed keeps no other.
+func (c *Core) visit(ctx context.Context, keys []types.NamespacedName,
+	each func(context.Context, types.NamespacedName) error,
+) error {
 	work := make([]func() error, len(keys))
 	for i, key := range keys {
 		work[i] = func() error {
 			if err := context.Cause(ctx); err != nil {
 				return fmt.Errorf("visiting Service %s: %w", key, err)
 			}
-			_, err := c.Process(ctx, key)
-			return err
+			return each(ctx, key)
 		}
 	}
 	return parallel(c.Parallel, work)

@@ -173,7 +173,7 @@ func (k *Kind) declared() map[types.NamespacedName]Declared {
 		for _, key := range indexer.ListIndexFuncValues(byDeclaration) {
 			namespace, name, _ := strings.Cut(key, "/")
 			service := types.NamespacedName{Namespace: namespace, Name: name}
-			if d := k.declaration(service); d.UID != "" {
+			if d := k.Declaration(service); d.UID != "" {
 				out[service] = d
 			}
 		}
@@ -181,8 +181,8 @@ func (k *Kind) declared() map[types.NamespacedName]Declared {
 	return out
 }
 
-// declaration sums up what the Revisions of a Service declare.
-func (k *Kind) declaration(service types.NamespacedName) Declared {
+// Declaration sums up what the Revisions of a Service declare.
+func (k *Kind) Declaration(service types.NamespacedName) Declared {
 	parts := k.Cached(service)
 	svc, ok := parts[partService].Value.(serviceValue)
 	if !ok {

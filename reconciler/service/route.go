@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
+	"knative.dev/pkg/network"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	"knative.dev/serving/pkg/reconciler/route/resources/names"
 
@@ -26,6 +27,11 @@ type routeValue struct {
 
 // reasonRollout is why a Route is not Ready during a gradual rollout.
 const reasonRollout = "RolloutInProgress"
+
+// RouteOf returns what is known of a Route by itself, without DomainMappings.
+func RouteOf(o *servingv1.Route) lifecycle.Route {
+	return projector{clusterDomain: network.GetClusterDomainName()}.route(o, "").Route
+}
 
 func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	current := o.Status.ObservedGeneration == o.Generation

@@ -33,6 +33,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/awake"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/doorbell"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot/receiver"
@@ -134,6 +135,9 @@ func (w *world) core() (stop func()) {
 	options, err := oneshot.Connect(w.t.Context(), config, ours, sink.Uncounted{})
 	must(w.t, err)
 	options.Transport = w.sink
+	if waker, ok := options.Measuring.(*awake.Waker); ok {
+		waker.Deployment.Refresh = refresh
+	}
 	kube, err := kubernetes.NewForConfig(config)
 	must(w.t, err)
 	h := (&receiver.Handler{

@@ -44,16 +44,21 @@ const (
 	mappingPrefix = "mapping."
 	prometheusKey = "prometheus-url"
 	queryPrefix   = "query."
+	sleepKey      = "sleep-after"
 )
 
 // DefaultInterval is also common with Prometheus.
 const DefaultInterval = 15 * time.Second
+
+// DefaultSleepAfter is long beside the start of the controller, and short beside the time between two deployments.
+const DefaultSleepAfter = 15 * time.Minute
 
 // Bounds of the settings.
 const (
 	minInterval, maxInterval = time.Second, 5 * time.Minute
 	minBody, maxBody         = 64 << 10, 64 << 20
 	minSeries, maxSeries     = 100, 200_000
+	minSleep, maxSleep       = time.Minute, 24 * time.Hour
 )
 
 // Settings configures the scraping of canary metrics.
@@ -67,6 +72,8 @@ type Settings struct {
 	// are none.
 	Queries    map[string]promquery.Template
 	Prometheus *url.URL
+	// SleepAfter is how long there must have been nothing to measure before the controller sleeps, in the serverless mode.
+	SleepAfter time.Duration
 
 	readers map[string]*mapping.Reader
 	entry   *mapping.Reader
@@ -74,7 +81,7 @@ type Settings struct {
 
 // Default returns the settings that apply without a ConfigMap.
 func Default() Settings {
-	s := Settings{Interval: DefaultInterval, Limits: scrape.DefaultLimits}
+	s := Settings{Interval: DefaultInterval, Limits: scrape.DefaultLimits, SleepAfter: DefaultSleepAfter}
 	s.prepare()
 	return s
 }
@@ -121,6 +128,7 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 		span(c.Data, timeoutKey, &s.Limits.Timeout, 100*time.Millisecond, maxInterval),
 		bytes(c.Data, &s.Limits.Body),
 		number(c.Data, &s.Limits.Series),
+		span(c.Data, sleepKey, &s.SleepAfter, minSleep, maxSleep),
 	}
 	if s.Limits.Timeout >= s.Interval {
 		if c.Data[timeoutKey] != "" {
@@ -138,11 +146,11 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 			texts[name] = text
 		case strings.HasPrefix(key, queryPrefix):
 		case !slices.Contains([]string{
-			intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey,
+			intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, sleepKey,
 			configmap.ExampleKey,
 		}, key):
-			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s, %s, %s<name> and %s<name>",
-				key, intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, mappingPrefix, queryPrefix))
+			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s, %s, %s, %s<name> and %s<name>",
+				key, intervalKey, timeoutKey, bodyKey, seriesKey, sleepKey, prometheusKey, mappingPrefix, queryPrefix))
 		}
 	}
 	var err error

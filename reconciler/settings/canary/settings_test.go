@@ -28,11 +28,14 @@ func TestFromConfigMap(t *testing.T) {
 	t.Parallel()
 	s, err := FromConfigMap(configMap(map[string]string{
 		"scrape-interval": "30s", "scrape-timeout": "10s", "scrape-body-limit": "1Mi", "scrape-series-limit": "500",
-		"mapping.a": good, "_example": "x",
+		"mapping.a": good, "_example": "x", "sleep-after": "PT5M",
 		"prometheus-url": "https://p/prefix", "query.q": checkout,
 	}))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.SleepAfter != 5*time.Minute || Default().SleepAfter != 15*time.Minute {
+		t.Errorf("it sleeps after %s, by default after %s", s.SleepAfter, Default().SleepAfter)
 	}
 	if s.Interval != 30*time.Second || s.Limits != (scrape.Limits{Timeout: 10 * time.Second, Body: 1 << 20, Series: 500}) {
 		t.Errorf("%+v", s)
@@ -64,6 +67,7 @@ func TestInvalidSettings(t *testing.T) {
 			map[string]string{"scrape-interval": "1ms"},
 			[]string{"scrape-interval is 1ms", "between 1s and 5m"},
 		},
+		"asleep too soon": {map[string]string{"sleep-after": "30s"}, []string{"sleep-after is 30s", "between 1m0s and 24h"}},
 		"longer than the interval": {
 			map[string]string{"scrape-timeout": "15s"},
 			[]string{"scrape-timeout is 15s", "less than scrape-interval"},
