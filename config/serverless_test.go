@@ -19,7 +19,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"knative.dev/eventing/pkg/apis/eventing"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/eventing/pkg/apis/feature"
@@ -80,7 +82,8 @@ func TestServerlessManifests(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{serverless, serverlessPlain, serverlessEventing} {
 		for _, m := range decode(t, pattern) {
-			clusterWide := strings.HasPrefix(m.object.GetObjectKind().GroupVersionKind().Kind, "Cluster")
+			kind := m.object.GetObjectKind().GroupVersionKind().Kind
+			clusterWide := strings.HasPrefix(kind, "Cluster") || strings.HasPrefix(kind, "ValidatingAdmissionPolicy")
 			if m.GetLabels()["app.kubernetes.io/name"] != namespace || m.GetLabels()["app.kubernetes.io/version"] != "devel" {
 				t.Errorf("%s: %s has the labels %v", m.file, m.GetName(), m.GetLabels())
 			}
@@ -357,7 +360,7 @@ func TestServerlessIsAdmitted(t *testing.T) {
 			files = append(files, "config/"+file)
 		}
 	}
-	if err := cp.Admit(ctx, files...); err != nil || len(files) != 6 {
+	if err := cp.Admit(ctx, files...); err != nil || len(files) != 7 {
 		t.Errorf("%d files: %v", len(files), err)
 	}
 	for name, template := range map[string]corev1.PodSpec{
@@ -382,6 +385,48 @@ func TestServerlessIsAdmitted(t *testing.T) {
 		}
 		if err := o.Validate(ctx); err != nil {
 			t.Errorf("Eventing refuses %s: %v", m.GetName(), err)
+		}
+	}
+}
+
+// TestSleepingChangesNothingElse shows that who may put the controller to sleep, may not run something else in its place.
+func TestSleepingChangesNothingElse(t *testing.T) {
+	cp, ctx := controlplane.Start(t), t.Context()
+	if err := cp.InstallServing(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := cp.Create(ctx, "config/100-namespace.yaml", "config/500-controller.yaml", "config/optional/serverless/200-roles.yaml",
+		"config/optional/serverless/300-deployment-policy.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	for _, account := range []string{"core", "controller"} {
+		as := cp.As("system:serviceaccount:"+namespace+":"+account, "system:serviceaccounts")
+		as.WarningHandler = rest.NoWarnings{}
+		kube, err := kubernetes.NewForConfig(as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch := func(text string) error {
+			_, err := kube.AppsV1().Deployments(namespace).Patch(ctx, "controller", types.MergePatchType, []byte(text), metav1.PatchOptions{})
+			return err
+		}
+		image := func(tag int) string {
+			return fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":"example.com/other:%d"}]}}}}`, tag)
+		}
+		tag := 0
+		for ; tag < 300 && patch(image(tag)) == nil; tag++ { // the API server reads policies after a moment
+			time.Sleep(100 * time.Millisecond)
+		}
+		for what, text := range map[string]string{
+			"an image": image(tag), "a label of pods": `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`,
+			"a label": `{"metadata":{"labels":{"a":"b"}}}`, "a finalizer": `{"metadata":{"finalizers":["example.com/a"]}}`,
+		} {
+			if err := patch(text); err == nil || !strings.Contains(err.Error(), "only the replicas and the annotations") {
+				t.Errorf("%s sets %s: %v", account, what, err)
+			}
+		}
+		if err := patch(`{"metadata":{"annotations":{"knative-cdevents.dev/awake":"asleep"}},"spec":{"replicas":0}}`); err != nil {
+			t.Errorf("%s cannot put the controller to sleep: %v", account, err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ type lease struct {
 	Spec *hold `json:"spec,omitempty"`
 }
 
-// hold says that a doorbell runs. The controller sleeps only while one does.
+// hold says that a doorbell runs, and its core answers. The controller sleeps only while that is so.
 type hold struct {
 	HolderIdentity       string `json:"holderIdentity"`
 	LeaseDurationSeconds int    `json:"leaseDurationSeconds"`
@@ -71,8 +71,9 @@ type book struct {
 		Mark() uint64
 		Answered(mark uint64) bool
 		LastAnswered() time.Time
+		Answers() bool
 	}
-	// holder is written as the holder of the Lease, empty at the end.
+	// holder is written as the holder of the Lease while the core answers, empty at the end.
 	holder string
 	// every is the least time between two writes, and half the longest: each renews the Lease.
 	every time.Duration
@@ -250,7 +251,11 @@ func (b *book) write(ctx context.Context, l *lease, known positions) error {
 	var patch lease
 	patch.Metadata.ResourceVersion = l.Metadata.ResourceVersion
 	patch.Metadata.Annotations = map[string]string{answeredAnnotation: string(text)}
-	patch.Spec = &hold{b.holder, int(4 * max(b.every, time.Second).Seconds()), time.Now().UTC().Format(microTime)}
+	holder := b.holder
+	if !b.ringer.Answers() {
+		holder = ""
+	}
+	patch.Spec = &hold{holder, int(4 * max(b.every, time.Second).Seconds()), time.Now().UTC().Format(microTime)}
 	if err := b.request(ctx, http.MethodPatch, "/"+b.name, patch, nil); err != nil {
 		return fmt.Errorf("writing Lease %s/%s: %w", b.namespace, b.name, err)
 	}

@@ -192,7 +192,7 @@ func waking(t *testing.T, w *world, ns string) {
 	w.annotate(Subjects, system, "service-"+ns, v1alpha1.WakeAnnotation, "")
 }
 
-// holds: the Lease says that a doorbell runs, until it ends.
+// holds: the Lease says that a doorbell runs and its core answers, until it ends.
 func holds(t *testing.T, w *world, ns string) {
 	api, core := w.between(t), newCoreServer(t)
 	held := func() coordinationv1.LeaseSpec {
@@ -202,13 +202,18 @@ func holds(t *testing.T, w *world, ns string) {
 		}
 		return l.Spec
 	}
-	d := w.start(t, api, core, ns)
+	d := w.start(t, api, core, ns, func(d *Doorbell) { d.ringer.patience = 300 * time.Millisecond })
 	eventually(t, "it holds the Lease", func() bool { return *held().HolderIdentity != "" && d.quiet() })
 	first, known := held(), w.account(t, ns)
 	if first.RenewTime == nil || time.Since(first.RenewTime.Time) > time.Minute || *first.LeaseDurationSeconds != 4 {
 		t.Errorf("the Lease says %+v", first)
 	}
 	eventually(t, "it renews it", func() bool { return held().RenewTime.After(first.RenewTime.Time) })
+	core.setAnswer(func(string) int { return http.StatusServiceUnavailable })
+	w.add(Services, ns, "cart")
+	eventually(t, "it gives the Lease up while the core does not answer", func() bool { return *held().HolderIdentity == "" })
+	core.setAnswer(func(string) int { return http.StatusAccepted })
+	eventually(t, "it holds the Lease again", func() bool { return *held().HolderIdentity != "" && d.quiet() })
 	d.stop()
 	if after := held(); *after.HolderIdentity != "" {
 		t.Errorf("after its end, it is held by %q", *after.HolderIdentity)

@@ -19,6 +19,8 @@ const (
 	// When tripAfter keys in a row fail, the core counts as down. It is then tried with one ring at a time, from
 	// firstBackoff to lastProbe apart.
 	tripAfter = 5
+	// patience is how long a change may wait before the core counts as one that does not answer.
+	patience  = 10 * time.Minute
 	lastProbe = 30 * time.Second
 	// mostRetryAfter limits the Retry-After of the core.
 	mostRetryAfter = 5 * time.Minute
@@ -76,6 +78,7 @@ type ringer struct {
 	room      chan struct{}
 
 	lastAnswered time.Time
+	patience     time.Duration
 	results      map[resultKind]uint64
 
 	changed chan struct{}
@@ -83,7 +86,7 @@ type ringer struct {
 
 func newRinger(parallel, most int, log *slog.Logger, ring func(context.Context, Key, Change) result) *ringer {
 	return &ringer{
-		ring: ring, parallel: parallel, most: most, log: log, limit: parallel,
+		ring: ring, parallel: parallel, most: most, log: log, limit: parallel, patience: patience,
 		keys: map[Key]*waiting{}, results: map[resultKind]uint64{},
 		room: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
@@ -148,6 +151,13 @@ func (r *ringer) LastAnswered() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lastAnswered
+}
+
+// Answers reports whether the core answers: it has, and nothing has waited for longer than its patience. Something that it
+// can never do counts, too: the controller that stays may be able to.
+func (r *ringer) Answers() bool {
+	s := r.state()
+	return !s.lastAnswered.IsZero() && (s.oldest.IsZero() || time.Since(s.oldest) < r.patience)
 }
 
 // notify has Run look at the queue again.

@@ -92,7 +92,8 @@ func newWorld(t *testing.T) *world {
 	}
 	// The programs have the rights that the installation gives them.
 	must(t, cp.Create(ctx, "config/200-serviceaccount.yaml", "config/200-clusterrole.yaml", "config/200-role.yaml", "config/201-bindings.yaml",
-		"config/optional/serverless/200-roles.yaml", "config/optional/serverless/500-doorbell.yaml"))
+		"config/optional/serverless/200-roles.yaml", "config/optional/serverless/300-deployment-policy.yaml",
+		"config/optional/serverless/500-doorbell.yaml"))
 	_, err = w.kube.CoreV1().ServiceAccounts(ours).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}, metav1.CreateOptions{})
 	must(t, err)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
