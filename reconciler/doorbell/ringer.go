@@ -153,8 +153,8 @@ func (r *ringer) LastAnswered() time.Time {
 	return r.lastAnswered
 }
 
-// Answers reports whether the core answers: it has, and nothing has waited for longer than its patience. Something that it
-// can never do counts, too: the controller that stays may be able to.
+// Answers reports whether the core answers: it has, and nothing waits for too long. Something that it can never do
+// counts, too: the controller that stays may be able to.
 func (r *ringer) Answers() bool {
 	s := r.state()
 	return !s.lastAnswered.IsZero() && (s.oldest.IsZero() || time.Since(s.oldest) < r.patience)
