@@ -234,7 +234,7 @@ func (s *Streams) Expect(ctx context.Context, key, id string) error {
 	if _, err := io.WriteString(conn, body); err != nil {
 		return fmt.Errorf("sending the body: %w", err)
 	}
-	resp, err := http.ReadResponse(in, nil)
+	resp, err := final(in)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
@@ -244,6 +244,17 @@ func (s *Streams) Expect(ctx context.Context, key, id string) error {
 		return fmt.Errorf("the answer is %s with %d bytes: %w", resp.Status, got.Bytes, err)
 	}
 	return nil
+}
+
+// final reads the final answer, after any number of interim ones (RFC 9110, section 15.2). A proxy that has asked for
+// the body because nobody answered for a second, passes on 100 Continue all the same.
+func final(in *bufio.Reader) (*http.Response, error) {
+	for {
+		resp, err := http.ReadResponse(in, nil) //nolint:bodyclose // an interim answer has none, and the caller closes the other
+		if err != nil || resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, err //nolint:wrapcheck // the caller says what is read
+		}
+	}
 }
 
 // Refused does this with a request that the application refuses without reading the body, and returns whether it was
