@@ -160,6 +160,27 @@ func TestCoreCrashAfterEverySideEffect(t *testing.T) {
 	t.Logf("%d runs, %d crashes", runs, crashes)
 }
 
+// advance changes something, and some time passes, in which a sink may fail or recover.
+func (w *world) advance(rng *rand.Rand, change func(*cluster)) {
+	w.cluster.tick()
+	change(w.cluster)
+	if rng.IntN(3) == 0 {
+		s := w.sources[rng.IntN(2)].UID
+		w.down[s] = !w.down[s]
+	}
+	w.cluster.now = w.cluster.now.Add(time.Duration(rng.IntN(10)) * time.Second)
+}
+
+// announcesAll checks a history whose last state was announced, and in which no split was missed.
+func (w *world) announcesAll(t *testing.T, seed uint64) {
+	t.Helper()
+	v := w.judge()
+	report(t, w, fmt.Sprintf("seed %d", seed))
+	if v.pardoned > 0 {
+		t.Errorf("seed %d: %d splits were not announced", seed, v.pardoned)
+	}
+}
+
 // Residents and cores take turns, while sinks fail. Whoever comes next continues from the ledger.
 func TestHandOverBetweenResidentAndCores(t *testing.T) {
 	runs, turns := 0, 0
@@ -169,13 +190,7 @@ func TestHandOverBetweenResidentAndCores(t *testing.T) {
 		w.startCores(1, false)
 		w.finish(w.ask(nil))
 		for _, change := range script {
-			w.cluster.tick()
-			change(w.cluster)
-			if rng.IntN(3) == 0 {
-				s := w.sources[rng.IntN(2)].UID
-				w.down[s] = !w.down[s]
-			}
-			w.cluster.now = w.cluster.now.Add(time.Duration(rng.IntN(10)) * time.Second)
+			w.advance(rng, change)
 			if rng.IntN(2) == 0 {
 				w.answer()
 				continue
@@ -191,11 +206,7 @@ func TestHandOverBetweenResidentAndCores(t *testing.T) {
 		}
 		w.finish(w.ask(nil)) // what a resident owes, only it knows: whoever comes after it sweeps
 		w.settleCores()
-		v := w.judge()
-		report(t, w, fmt.Sprintf("seed %d", seed))
-		if v.pardoned > 0 {
-			t.Errorf("seed %d: %d splits were not announced", seed, v.pardoned)
-		}
+		w.announcesAll(t, seed)
 		runs++
 	}
 	t.Logf("%d runs, in which a resident took over %d times", runs, turns)
@@ -212,13 +223,7 @@ func TestResidentAndCoresAtOnce(t *testing.T) {
 		w.finish(w.ask(nil))
 		var p *process
 		for _, change := range script {
-			w.cluster.tick()
-			change(w.cluster)
-			if rng.IntN(3) == 0 {
-				s := w.sources[rng.IntN(2)].UID
-				w.down[s] = !w.down[s]
-			}
-			w.cluster.now = w.cluster.now.Add(time.Duration(rng.IntN(10)) * time.Second)
+			w.advance(rng, change)
 			if p == nil && rng.IntN(3) == 0 {
 				p = w.start()
 				w.processes = append(w.processes, p)
@@ -241,11 +246,7 @@ func TestResidentAndCoresAtOnce(t *testing.T) {
 			w.kill(p)
 		}
 		w.settleCores()
-		v := w.judge()
-		report(t, w, fmt.Sprintf("seed %d", seed))
-		if v.pardoned > 0 {
-			t.Errorf("seed %d: %d splits were not announced", seed, v.pardoned)
-		}
+		w.announcesAll(t, seed)
 		runs++
 	}
 	t.Logf("%d runs", runs)
