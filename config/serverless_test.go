@@ -360,7 +360,7 @@ func TestServerlessIsAdmitted(t *testing.T) {
 			files = append(files, "config/"+file)
 		}
 	}
-	if err := cp.Admit(ctx, files...); err != nil || len(files) != 7 {
+	if err := cp.Admit(ctx, files...); err != nil || len(files) != 6 {
 		t.Errorf("%d files: %v", len(files), err)
 	}
 	for name, template := range map[string]corev1.PodSpec{
@@ -395,8 +395,7 @@ func TestSleepingChangesNothingElse(t *testing.T) {
 	if err := cp.InstallServing(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := cp.Create(ctx, "config/100-namespace.yaml", "config/500-controller.yaml", "config/optional/serverless/200-roles.yaml",
-		"config/optional/serverless/300-deployment-policy.yaml"); err != nil {
+	if err := cp.Create(ctx, "config/100-namespace.yaml", "config/500-controller.yaml", "config/optional/serverless/200-roles.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	for _, account := range []string{"core", "controller"} {

@@ -92,8 +92,7 @@ func newWorld(t *testing.T) *world {
 	}
 	// The programs have the rights that the installation gives them.
 	must(t, cp.Create(ctx, "config/200-serviceaccount.yaml", "config/200-clusterrole.yaml", "config/200-role.yaml", "config/201-bindings.yaml",
-		"config/optional/serverless/200-roles.yaml", "config/optional/serverless/300-deployment-policy.yaml",
-		"config/optional/serverless/500-doorbell.yaml"))
+		"config/optional/serverless/200-roles.yaml", "config/optional/serverless/500-doorbell.yaml"))
 	_, err = w.kube.CoreV1().ServiceAccounts(ours).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}, metav1.CreateOptions{})
 	must(t, err)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -261,6 +260,18 @@ func (w *world) post(token string, attributes map[string]string, body string) (i
 	return response.StatusCode, string(text)
 }
 
+// source makes a source that is sent everything of a namespace, and returns what reads and writes our objects.
+func (w *world) source() *client.Clientset {
+	w.t.Helper()
+	c, err := client.New(w.Config())
+	must(w.t, err)
+	all := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "all"}}
+	all.Spec.Sink.URI = apis.HTTP("sink.example")
+	_, err = c.CDEventSources(shop).Create(w.t.Context(), all, metav1.CreateOptions{})
+	must(w.t, err)
+	return c
+}
+
 // sourceReady waits until the doorbell has had the core resolve the source.
 func (w *world) sourceReady(c *client.Clientset) {
 	w.t.Helper()
@@ -268,6 +279,7 @@ func (w *world) sourceReady(c *client.Clientset) {
 		s, err := c.CDEventSources(shop).Get(w.t.Context(), "all", metav1.GetOptions{})
 		must(w.t, err)
 		if s.Status.SinkURI != nil {
+			time.Sleep(1100 * time.Millisecond) // whole seconds tell what is older than the baseline
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -281,14 +293,8 @@ func TestDoorbellRingsCore(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	stop := w.core()
 	w.doorbell()
-	c, err := client.New(w.Config())
-	must(t, err)
-	all := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "all"}}
-	all.Spec.Sink.URI = apis.HTTP("sink.example")
-	_, err = c.CDEventSources(shop).Create(ctx, all, metav1.CreateOptions{})
-	must(t, err)
+	c := w.source()
 	w.sourceReady(c)
-	time.Sleep(1100 * time.Millisecond) // whole seconds tell what is older than the baseline
 
 	cart := w.create("cart")
 	takes(t, w.sink, "a new Service", "created")

@@ -114,14 +114,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if wrong != nil {
 		h.Logger.Warnw("A ring can never be answered", "status", wrong.Status, "error", wrong)
 		authserver.Dismiss(w, wrong.Status, wrong.Message)
-		h.Instruments.count(r.Context(), ring{&oneshot.Reference{}}, refused, time.Since(began))
+		h.Instruments.count(r.Context(), change, refused, time.Since(began))
 		return
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.Within + answerWithin))
 	ctx, cancel := context.WithTimeoutCause(logging.WithLogger(r.Context(), h.Logger), h.Within, errSlow)
 	defer cancel()
 	result := h.answer(w, asked, h.ring(ctx, asked))
-	h.Instruments.count(ctx, asked, result, time.Since(began))
+	h.Instruments.count(ctx, asked.kind(), result, time.Since(began))
 }
 
 // health says whether rings are answered.

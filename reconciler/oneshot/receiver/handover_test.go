@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"knative.dev/pkg/apis"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
@@ -141,7 +140,7 @@ func (w *world) sleeper(services *service.Watch) *awake.Sleeper {
 		Rule: rule, Deployment: &awake.Deployment{Client: kube.AppsV1().Deployments(ours), Now: time.Now, Refresh: refresh},
 		Stateful: func() ([]types.NamespacedName, bool) { return nil, services.Active() },
 		Leads:    func() bool { return true },
-		Leases:   kube.CoordinationV1().Leases(ours), Lease: "doorbell", Every: looks, Quiet: func() time.Duration { return quiet },
+		Leases:   kube.CoordinationV1().Leases(ours), Every: looks, Quiet: func() time.Duration { return quiet },
 	}
 }
 
@@ -212,17 +211,11 @@ func TestHandOver(t *testing.T) {
 	w.deploy()
 	w.core()
 	w.doorbell()
-	c, err := client.New(w.Config())
-	must(t, err)
-	all := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "all"}}
-	all.Spec.Sink.URI = apis.HTTP("sink.example")
-	_, err = c.CDEventSources(shop).Create(ctx, all, metav1.CreateOptions{})
-	must(t, err)
+	c := w.source()
 	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "cart"}, Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}
-	_, err = c.CanaryGates(shop).Create(ctx, gate, metav1.CreateOptions{})
+	_, err := c.CanaryGates(shop).Create(ctx, gate, metav1.CreateOptions{})
 	must(t, err)
 	w.sourceReady(c)
-	time.Sleep(1100 * time.Millisecond) // whole seconds tell what is older than the baseline
 
 	cart := w.create("cart")
 	last := w.revision(cart, 1)

@@ -50,7 +50,7 @@ func NewInstruments() (*Instruments, error) {
 	return i, nil
 }
 
-// Kinds of rings in metrics.
+// Kinds of rings in metrics. One that cannot be read counts as a change.
 const (
 	change    = "change"
 	sweepKind = "sweep"
@@ -61,13 +61,9 @@ func (i *Instruments) add(ctx context.Context, kind, result string, n int64) {
 }
 
 // count counts a ring.
-func (i *Instruments) count(ctx context.Context, asked ring, result string, took time.Duration) {
+func (i *Instruments) count(ctx context.Context, kind, result string, took time.Duration) {
 	if i == nil {
 		return
-	}
-	kind := change
-	if asked.object == nil {
-		kind = sweepKind
 	}
 	i.add(ctx, kind, result, 1)
 	i.duration.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("kind", kind)))

@@ -47,6 +47,14 @@ func (r ring) String() string {
 	return r.object.String()
 }
 
+// kind is that of the metrics.
+func (r ring) kind() string {
+	if r.object == nil {
+		return sweepKind
+	}
+	return change
+}
+
 // read reads a ring. Whether an object was created, changed or deleted makes no difference: the core sees it.
 func read(w http.ResponseWriter, r *http.Request) (ring, *authserver.RefusedError) {
 	tooLarge := &authserver.RefusedError{

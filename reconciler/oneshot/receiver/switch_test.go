@@ -10,7 +10,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"knative.dev/pkg/apis"
 	"knative.dev/pkg/system"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
@@ -65,15 +64,9 @@ func (w *world) takesAll(what string, want ...string) {
 func TestSwitch(t *testing.T) {
 	t.Setenv(system.NamespaceEnvKey, ours)
 	w, ctx := newWorld(t), t.Context()
-	c, err := client.New(w.Config())
-	must(t, err)
-	all := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "all"}}
-	all.Spec.Sink.URI = apis.HTTP("sink.example")
-	_, err = c.CDEventSources(shop).Create(ctx, all, metav1.CreateOptions{})
-	must(t, err)
+	c := w.source()
 	stopCore, stopBell := w.core(), w.doorbell()
 	w.sourceReady(c)
-	time.Sleep(1100 * time.Millisecond) // whole seconds tell what is older than the baseline
 	cart, till := w.create("cart"), w.create("till")
 	for _, svc := range []*servingv1.Service{cart, till} {
 		w.route(svc, map[string]int64{w.revision(svc, 1): 100})
