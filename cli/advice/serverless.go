@@ -9,20 +9,34 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Doorbell says whether the doorbell of the serverless mode runs, and when the core answered it last. A time is zero if
-// it is not known. Without a doorbell, nothing is observed while the controller is asleep.
-func (c Clock) Doorbell(runs bool, seen, rang time.Time, controller string) Finding {
-	f := Finding{Kind: "Deployment", Namespace: c.System, Name: "doorbell", State: Works}
-	f.What = "it rings the core (serverless mode, controller " + controller + ")"
-	if !rang.IsZero() {
-		f.What += "; the core answered last " + ago(c.Now.Sub(rang)) + " ago"
-	}
-	if !runs {
-		f.State, f.What = Broken, "it does not run, so nothing rings the core (serverless mode, controller "+controller+")"
+// States of the doorbell.
+const (
+	DoorbellRunning = "running"
+	// DoorbellUnanswered: it runs, and the core does not answer it. One that has ended a moment ago looks the same.
+	DoorbellUnanswered = "unanswered"
+	DoorbellMissing    = "missing"
+)
+
+// Doorbell says whether the doorbell of the serverless mode rings the core, by its state, and when the core answered it
+// last. A time is zero if it is not known. Without it, nothing is observed while the controller is asleep.
+func (c Clock) Doorbell(state string, seen, rang time.Time, controller string) Finding {
+	f := Finding{Kind: "Deployment", Namespace: c.System, Name: "doorbell", State: Broken}
+	mode := " (serverless mode, controller " + controller + ")"
+	switch state {
+	case DoorbellRunning:
+		f.State, f.What = Works, "it rings the core"+mode
+	case DoorbellUnanswered:
+		f.What = "the core does not answer it, or it has just ended" + mode
+		f.Do = fmt.Sprintf("Look at what it says: kubectl logs -n %s deployment/doorbell", c.System)
+	default:
+		f.What = "it does not run, so nothing rings the core" + mode
 		if !seen.IsZero() {
 			f.What += "; it was last seen " + ago(c.Now.Sub(seen)) + " ago"
 		}
 		f.Do = fmt.Sprintf("Look at its pods: kubectl get pods -n %s -l app.kubernetes.io/component=doorbell", c.System)
+	}
+	if state != DoorbellMissing && !rang.IsZero() {
+		f.What += "; the core answered last " + ago(c.Now.Sub(rang)) + " ago"
 	}
 	return f
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
@@ -137,7 +138,7 @@ func (e *env) modeTable(m *report.Mode) *screen.Table {
 		controller += fmt.Sprintf(" (%s ago: %s)", e.age(*m.ControllerSince), m.Why)
 	}
 	doorbell := screen.Cell{Text: m.Doorbell, Style: screen.Good}
-	if m.Doorbell != "running" {
+	if m.Doorbell != advice.DoorbellRunning {
 		doorbell.Style = screen.Bad
 	}
 	rang, owed := "", ""

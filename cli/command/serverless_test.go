@@ -56,7 +56,11 @@ func (f *fleetOf) serverless(t *testing.T, config string) {
 	deployment.Annotations[v1alpha1.AwakeAnnotation] = "awake: CanaryGate shop/cart-gate names Service shop/cart, whose traffic is split"
 	deployment.Annotations[v1alpha1.AwakeAtAnnotation] = ago(20 * time.Second).Format(time.RFC3339)
 	fleet.Must[*appsv1.Deployment](t)(kube.AppsV1().Deployments(fleet.System).Update(ctx, deployment, metav1.UpdateOptions{}))
-	lease.Spec.RenewTime = micro(time.Hour)
+	*lease.Spec.HolderIdentity = ""
+	lease = fleet.Must[*coordinationv1.Lease](t)(kube.CoordinationV1().Leases(fleet.System).Update(ctx, lease, metav1.UpdateOptions{}))
+	run(t, config, "", "why", "-n", "fleet").golden(t, "serverless-unanswered")
+
+	*lease.Spec.HolderIdentity, lease.Spec.RenewTime = holder, micro(time.Hour)
 	fleet.Must[*coordinationv1.Lease](t)(kube.CoordinationV1().Leases(fleet.System).Update(ctx, lease, metav1.UpdateOptions{}))
 	run(t, config, "", "list", "-n", "fleet").golden(t, "serverless-awake")
 	run(t, config, "", "why", "-n", "fleet").golden(t, "serverless-broken")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
@@ -24,7 +25,8 @@ type Mode struct {
 	Controller      string     `json:"controller,omitempty"`
 	Why             string     `json:"why,omitempty"`
 	ControllerSince *time.Time `json:"controllerSince,omitempty"`
-	// Doorbell is running, or missing if it has not renewed its Lease in time.
+	// Doorbell is running; unanswered if the core does not answer it, or it has just ended; or missing if it has not
+	// renewed its Lease in time.
 	Doorbell     string     `json:"doorbell,omitempty"`
 	DoorbellSeen *time.Time `json:"doorbellSeen,omitempty"`
 	// LastRing is when the core answered last, up to a few minutes old.
@@ -48,7 +50,7 @@ func modeOf(s *reader.Serverless, entries []v1alpha1.CDEventSubject, mayRead boo
 	if s == nil {
 		return &Mode{Name: Resident}
 	}
-	out := &Mode{Name: Serverless, Controller: "missing", Doorbell: "missing"}
+	out := &Mode{Name: Serverless, Controller: "missing", Doorbell: advice.DoorbellMissing}
 	if d := s.Controller; d != nil {
 		out.Controller = "awake"
 		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
@@ -62,13 +64,14 @@ func modeOf(s *reader.Serverless, entries []v1alpha1.CDEventSubject, mayRead boo
 			}
 		}
 	}
-	l := s.Lease.Spec
-	if l.RenewTime != nil {
-		out.DoorbellSeen = &l.RenewTime.Time
-		if l.HolderIdentity != nil && *l.HolderIdentity != "" && l.LeaseDurationSeconds != nil &&
-			now.Before(l.RenewTime.Add(time.Duration(*l.LeaseDurationSeconds)*time.Second)) {
-			out.Doorbell = "running"
-		}
+	if at := s.Lease.Spec.RenewTime; at != nil {
+		out.DoorbellSeen = &at.Time
+	}
+	switch {
+	case v1alpha1.DoorbellHolds(s.Lease, now):
+		out.Doorbell = advice.DoorbellRunning
+	case v1alpha1.DoorbellRuns(s.Lease, now):
+		out.Doorbell = advice.DoorbellUnanswered
 	}
 	if at := v1alpha1.LastRing(s.Lease.Annotations); !at.IsZero() {
 		out.LastRing = &at

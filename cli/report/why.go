@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -129,13 +130,8 @@ func (r *Reporter) doorbell(ctx context.Context, namespace string, d *Diagnosis)
 		return err
 	}
 	m := modeOf(s, nil, false, r.Clock.Now)
-	of := func(at *time.Time) time.Time {
-		if at == nil {
-			return time.Time{}
-		}
-		return *at
-	}
-	f := r.Clock.Doorbell(m.Doorbell == "running", of(m.DoorbellSeen), of(m.LastRing), m.Controller)
+	seen, rang := ptr.Deref(m.DoorbellSeen, time.Time{}), ptr.Deref(m.LastRing, time.Time{})
+	f := r.Clock.Doorbell(m.Doorbell, seen, rang, m.Controller)
 	if namespace == "" || f.State != advice.Works {
 		d.Findings = append(d.Findings, f)
 	}

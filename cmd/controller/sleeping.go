@@ -13,7 +13,6 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/reconciler/awake"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/doorbell"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
@@ -31,7 +30,7 @@ func (c *controllers) sleeper(ctx context.Context) *awake.Sleeper {
 			return slices.Collect(maps.Keys(declared)), services.Active()
 		},
 		Leads:  func() bool { return c.registry.IsLeaderFor(types.NamespacedName{Namespace: ours, Name: component}) },
-		Leases: kube.CoordinationV1().Leases(ours), Lease: doorbell.Defaults.Lease,
-		Quiet: func() time.Duration { return c.measuring.settings.Current().SleepAfter },
+		Leases: kube.CoordinationV1().Leases(ours),
+		Quiet:  func() time.Duration { return c.measuring.settings.Current().SleepAfter },
 	}
 }

@@ -30,7 +30,7 @@ func wake(t *testing.T, w *world) {
 	ok(t, core.Deployment.Wake(ctx, []string{"there is no controller"}))
 	w.install(0)
 	ok(t, core.Everything(ctx))
-	ok(t, core.Service(ctx, cart, false))
+	ok(t, core.Service(ctx, cart))
 	if n, a := w.state(); n != 0 || len(a) > 0 {
 		t.Errorf("with nothing to measure, there are %d replicas, %q", n, a)
 	}
@@ -43,14 +43,14 @@ func wake(t *testing.T, w *world) {
 	}
 	w.route(true, map[string]int64{"cart-00001": 50, "cart-00002": 50})
 	const split = "CanaryGate shop/cart names Service shop/cart, whose traffic is split"
-	ok(t, core.Service(ctx, cart, false))
+	ok(t, core.Service(ctx, cart))
 	first := now
 	is("a split", 1, first, "awake: "+split)
 	now = now.Add(defaultRefresh / 2)
 	ok(t, core.Everything(ctx))
 	is("soon after", 1, first, "awake: "+split)
 	now = now.Add(defaultRefresh / 2)
-	ok(t, core.Service(ctx, types.NamespacedName{Namespace: "shop", Name: "carts"}, true))
+	ok(t, core.Stateful(ctx, types.NamespacedName{Namespace: "shop", Name: "carts"}))
 	is("later", 1, now, "awake: Service shop/carts declares a stateful cluster")
 
 	w.scale(0, map[string]string{v1alpha1.AwakeReplicasAnnotation: "3", v1alpha1.AwakeAtAnnotation: now.UTC().Format(millis)})
@@ -76,7 +76,7 @@ func (w *world) sleeper(quiet time.Duration) *Sleeper {
 	return &Sleeper{
 		Rule: w.rule("controller"), Deployment: w.deployment("controller"), Leads: func() bool { return true },
 		Stateful: func() ([]types.NamespacedName, bool) { return nil, true },
-		Leases:   kube.CoordinationV1().Leases(system), Lease: "doorbell", Quiet: func() time.Duration { return quiet },
+		Leases:   kube.CoordinationV1().Leases(system), Quiet: func() time.Duration { return quiet },
 	}
 }
 

@@ -118,12 +118,6 @@ func (r *Rule) Service(ctx context.Context, of types.NamespacedName) ([]string, 
 	return nil, nil
 }
 
-// Stateful is the reason that a Service gives that declares a stateful cluster: its members are polled, and may ask for
-// their placement.
-func Stateful(of types.NamespacedName) string {
-	return "Service " + of.String() + " declares a stateful cluster"
-}
-
 // Object returns the reasons that an object of another kind gives; false if none of its kind ever gives one.
 func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.NamespacedName) (why []string, is bool,
 	err error,

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // Sleeper puts the controller to sleep. It is what the controller has of this package.
@@ -28,7 +30,6 @@ type Sleeper struct {
 	Leads func() bool
 	// Leases has the Lease of the doorbell.
 	Leases coordinationclient.LeaseInterface
-	Lease  string
 	// Quiet is how long there must have been nothing to measure.
 	Quiet func() time.Duration
 	// Every is how often it looks; 0 for every minute.
@@ -85,17 +86,12 @@ func (s *Sleeper) look(ctx context.Context) error {
 
 // rung reports whether a doorbell holds its Lease.
 func (s *Sleeper) rung(ctx context.Context) (bool, error) {
-	lease, err := s.Leases.Get(ctx, s.Lease, metav1.GetOptions{})
+	lease, err := s.Leases.Get(ctx, v1alpha1.DoorbellLease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading Lease %s: %w", s.Lease, err)
+		return false, fmt.Errorf("reading Lease %s: %w", v1alpha1.DoorbellLease, err)
 	}
-	l := lease.Spec
-	if l.HolderIdentity == nil || *l.HolderIdentity == "" || l.RenewTime == nil || l.LeaseDurationSeconds == nil {
-		return false, nil
-	}
-	until := l.RenewTime.Add(time.Duration(*l.LeaseDurationSeconds) * time.Second)
-	return s.Deployment.Now().Before(until), nil
+	return v1alpha1.DoorbellHolds(lease, s.Deployment.Now()), nil
 }

@@ -23,13 +23,16 @@ func (w *Waker) Everything(ctx context.Context) error {
 	return w.wake(ctx, why, err)
 }
 
-// Service looks at a Service that may declare a stateful cluster.
-func (w *Waker) Service(ctx context.Context, of types.NamespacedName, stateful bool) error {
-	if stateful {
-		return w.wake(ctx, []string{Stateful(of)}, nil)
-	}
+// Service looks for anything to measure of a Service, but for that it declares a stateful cluster.
+func (w *Waker) Service(ctx context.Context, of types.NamespacedName) error {
 	why, err := w.Rule.Service(ctx, of)
 	return w.wake(ctx, why, err)
+}
+
+// Stateful wakes the controller for a Service that declares a stateful cluster: its members are polled, and may ask for
+// their placement.
+func (w *Waker) Stateful(ctx context.Context, of types.NamespacedName) error {
+	return w.wake(ctx, []string{"Service " + of.String() + " declares a stateful cluster"}, nil)
 }
 
 // Object looks at an object of another kind; false if nothing of that kind is ever measured.

@@ -121,11 +121,15 @@ func (b *book) run(ctx context.Context) {
 		}
 		now := time.Now()
 		since := now.Sub(b.written)
-		if since < b.every || !b.look() && since < 2*b.every {
+		if since < b.every {
+			continue
+		}
+		done := b.look()
+		if done == nil && since < 2*b.every {
 			continue
 		}
 		b.written = now
-		if err := b.store(ctx); err != nil && ctx.Err() == nil {
+		if err := b.store(ctx, done); err != nil && ctx.Err() == nil {
 			failures++
 			b.written = now.Add(backoff(failures, lastRetry) - b.every)
 			b.log.Warn("What is answered cannot be stored, so after a restart more is rung again than necessary, and what measures "+
@@ -140,16 +144,15 @@ func (b *book) run(ctx context.Context) {
 func (b *book) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastStoreWithin)
 	defer cancel()
-	b.look()
 	b.holder = ""
-	if err := b.store(ctx); err != nil {
+	if err := b.store(ctx, b.look()); err != nil {
 		b.log.Warn("What is answered cannot be stored at the end", "lease", b.namespace+"/"+b.name, "error", err)
 	}
 }
 
-// look reports whether there is something to store. The positions that it looks at stay the same until they are
-// answered: while changes keep coming, there is never a moment at which everything is.
-func (b *book) look() bool {
+// look returns the positions that are answered; nil if there are none to store. The positions that it looks at stay the
+// same until they are answered: while changes keep coming, there is never a moment at which everything is.
+func (b *book) look() positions {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// First the positions, then the mark: what they cover is noted before it.
@@ -159,22 +162,17 @@ func (b *book) look() bool {
 		b.checked, b.mark = noted, mark
 	}
 	if !b.ringer.Answered(b.mark) {
-		return false
+		return nil
 	}
 	if maps.Equal(b.checked, b.stored) {
 		b.checked = nil
-		return false
 	}
-	return true
+	return b.checked
 }
 
-// store writes the positions that are answered, if there are any to store, and renews the Lease.
-func (b *book) store(ctx context.Context) error {
+// store writes the positions that are answered, nil for none, and renews the Lease.
+func (b *book) store(ctx context.Context, done positions) error {
 	b.mu.Lock()
-	var done positions
-	if b.checked != nil && b.ringer.Answered(b.mark) {
-		done = b.checked
-	}
 	reset := maps.Clone(b.reset)
 	b.mu.Unlock()
 	for {

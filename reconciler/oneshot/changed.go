@@ -93,7 +93,7 @@ func (c *Core) rung(ctx context.Context, service types.NamespacedName) error {
 		return c.swept(ctx, service)
 	}
 	return parallel(c.Parallel, []func() error{
-		func() error { return c.Measuring.Service(ctx, service, false) },
+		func() error { return c.Measuring.Service(ctx, service) },
 		func() error { return c.swept(ctx, service) },
 	})
 }

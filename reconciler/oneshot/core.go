@@ -56,8 +56,9 @@ type Metrics interface {
 
 // Measuring is what measures: it is woken if there is something to measure. awake.Waker implements it.
 type Measuring interface {
-	// Service looks at a Service. It need not look if the Service is stateful: declares a stateful cluster.
-	Service(ctx context.Context, of types.NamespacedName, stateful bool) error
+	// Service looks for anything but that the Service declares a stateful cluster, and Stateful knows that it does.
+	Service(ctx context.Context, of types.NamespacedName) error
+	Stateful(ctx context.Context, of types.NamespacedName) error
 	// Object looks at an object of another kind. It is false if nothing of that kind is ever measured.
 	Object(ctx context.Context, kind schema.GroupKind, of types.NamespacedName) (is bool, err error)
 	// Everything looks for anything but that a Service declares a stateful cluster.

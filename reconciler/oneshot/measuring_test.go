@@ -5,7 +5,6 @@ package oneshot_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -33,8 +32,12 @@ func (m *measuring) note(what string) error {
 	return m.err
 }
 
-func (m *measuring) Service(_ context.Context, of types.NamespacedName, stateful bool) error {
-	return m.note(fmt.Sprintf("%s stateful=%v", of, stateful))
+func (m *measuring) Service(_ context.Context, of types.NamespacedName) error {
+	return m.note(of.String() + " stateful=false")
+}
+
+func (m *measuring) Stateful(_ context.Context, of types.NamespacedName) error {
+	return m.note(of.String() + " stateful=true")
 }
 
 func (m *measuring) Object(_ context.Context, kind schema.GroupKind, of types.NamespacedName) (bool, error) {

@@ -159,7 +159,7 @@ func (c *Core) visitEntries(ctx context.Context, visited map[types.NamespacedNam
 func (c *Core) swept(ctx context.Context, service types.NamespacedName) error {
 	out, err := c.Process(ctx, service)
 	if out.Stateful && c.Measuring != nil {
-		err = errors.Join(err, c.Measuring.Service(ctx, service, true))
+		err = errors.Join(err, c.Measuring.Stateful(ctx, service))
 	}
 	return err
 }
