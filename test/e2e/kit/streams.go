@@ -250,10 +250,11 @@ func (s *Streams) Expect(ctx context.Context, key, id string) error {
 // the body because nobody answered for a second, passes on 100 Continue all the same.
 func final(in *bufio.Reader) (*http.Response, error) {
 	for {
-		resp, err := http.ReadResponse(in, nil) //nolint:bodyclose // an interim answer has none, and the caller closes the other
+		resp, err := http.ReadResponse(in, nil)
 		if err != nil || resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, err //nolint:wrapcheck // the caller says what is read
 		}
+		_ = resp.Body.Close() // an interim answer has none
 	}
 }
 
