@@ -62,7 +62,7 @@ func (f *fleetOf) addGates(t *testing.T) {
 	ended := metav1.NewTime(ago(20 * time.Minute))
 	failed := &v1alpha1.GateRun{
 		ID: "r0", Gate: "books-gate", Service: v1alpha1.GateObject{Name: "books"}, Canary: v1alpha1.GateObject{Name: "books-00002"}, Baseline: &v1alpha1.GateObject{Name: "books-00001"},
-		Minimum:   &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least},
+		Effective: &v1alpha1.GateEffective{Minimum: v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}},
 		StartTime: metav1.NewTime(ago(25 * time.Minute)), Deadline: metav1.NewTime(noon.Add(5 * time.Minute)), CompletionTime: &ended,
 		Verdict: verdict.Fail, Reasons: []string{"RelativeRegression"}, Message: "Judging books-00002 against books-00001: 900 requests of the canary, 2100 of the baseline; ErrorRate: 9 % to 1 %, odds above 1.5 times the baseline's",
 		Report: &verdict.Judgement{

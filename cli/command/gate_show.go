@@ -105,10 +105,10 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 		verdict.Samples
 	}{{"canary", j.Canary}, {"baseline", j.Baseline}} {
 		needed := side.Requests + side.Missing
-		if run.Minimum != nil {
-			least := run.Minimum.CanaryRequests
+		if run.Effective != nil {
+			least := run.Effective.Minimum.CanaryRequests
 			if side.name == "baseline" {
-				least = run.Minimum.BaselineRequests
+				least = run.Effective.Minimum.BaselineRequests
 			}
 			if least != nil {
 				needed = float64(*least)

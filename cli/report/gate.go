@@ -89,6 +89,7 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 				Canary:    v1alpha1.GateObject{Name: latest.Canary},
 				StartTime: latest.StartTime,
 				Verdict:   latest.Verdict,
+				Reasons:   latest.Reasons,
 				Message:   latest.Message,
 			}
 		case run != nil:
