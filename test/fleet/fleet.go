@@ -156,8 +156,9 @@ func (f *Fleet) AddRevisions(t testing.TB, service string, n int) {
 	}
 }
 
-// AddGate adds a gate that watches a Service and has that run. Without a run, its Service does not exist.
-func (f *Fleet) AddGate(t testing.TB, name, service string, run *v1alpha1.GateRun) {
+// AddGate adds a gate that watches a Service and has that run, and had others before. Without a run, its Service does not
+// exist.
+func (f *Fleet) AddGate(t testing.TB, name, service string, run *v1alpha1.GateRun, before ...v1alpha1.GatePastRun) {
 	t.Helper()
 	g := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: Shop, Name: name}, Spec: v1alpha1.CanaryGateSpec{Service: service, Watch: true}}
 	g = Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(Shop).Create(t.Context(), g, metav1.CreateOptions{}))
@@ -165,7 +166,7 @@ func (f *Fleet) AddGate(t testing.TB, name, service string, run *v1alpha1.GateRu
 	manager.InitializeConditions()
 	manager.MarkTrue(v1alpha1.GateServiceFound)
 	manager.MarkTrue(v1alpha1.GateMeasured)
-	g.Status.ObservedGeneration, g.Status.Run = g.Generation, run
+	g.Status.ObservedGeneration, g.Status.Run, g.Status.History = g.Generation, run, before
 	if run == nil {
 		manager.MarkFalse(v1alpha1.GateServiceFound, "ServiceNotFound", "Knative Service %q does not exist in this namespace", service)
 	} else {
