@@ -5,7 +5,6 @@ package config
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,12 +41,13 @@ func TestPageListsEveryLabel(t *testing.T) {
 		listed = append(listed, prefix+"/"+name[2])
 	}
 	used := map[string]string{}
-	for _, root := range []string{"../api", "../cli", "../cmd", "../config", "../emitter", "../reconciler"} {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	repository := os.DirFS("..")
+	for _, root := range []string{"api", "cli", "cmd", "config", "emitter", "reconciler"} {
+		err := fs.WalkDir(repository, root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".yaml") {
 				return err
 			}
-			raw, err := os.ReadFile(path)
+			raw, err := fs.ReadFile(repository, path)
 			for _, name := range wholeName.FindAllStringSubmatch(string(raw), -1) {
 				used[name[1]+"/"+name[2]] = path
 			}

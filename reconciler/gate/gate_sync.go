@@ -47,7 +47,8 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	reported := run == nil || s.report()
 	divided := s.divided()
 	s.conditions(ctx, m)
-	if reported && s.spec.Watch && !s.spec.Suspend && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
+	opens := s.spec.Watch && !s.spec.Suspend
+	if reported && opens && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
 		if _, p := gaterun.Choose(s.spec.Service, m.Service, s.spec.Canary, s.spec.Baseline); p == nil &&
 			s.gate.Validate(ctx) == nil {
 			return s.open(ctx, m)
