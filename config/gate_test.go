@@ -100,6 +100,26 @@ func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	t.Run("rules of sources", func(t *testing.T) {
 		checkSourceRules(t, untyped.Resource(v1alpha1.SourceResource).Namespace("default"))
 	})
+	t.Run("each metric has its owner", func(t *testing.T) {
+		applied := untyped.Resource(v1alpha1.GateResource).Namespace("default")
+		var is *unstructured.Unstructured
+		for owner, part := range map[string]string{
+			"team": `"metrics":[{"type":"ErrorRate","limit":0.1}]`, "platform": `"metrics":[{"type":"SlowRequests","threshold":"1s"}]`,
+		} {
+			object := gateOf(`{"service":"cart",` + part + `}`)
+			object.SetGenerateName("")
+			object.SetName("shared")
+			if is, err = applied.Apply(ctx, "shared", object, metav1.ApplyOptions{FieldManager: owner}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if both, _, _ := unstructured.NestedSlice(is.Object, "spec", "metrics"); len(both) != 2 {
+			t.Errorf("%v", both)
+		}
+		if err := applied.Delete(ctx, "shared", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
 	ours, err := client.New(cp.Config())
 	if err != nil {
 		t.Fatal(err)
