@@ -129,8 +129,8 @@ verify: ## Generate, and fail if anything changed; also fails on untidy go.mod f
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
 bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (75 min; SHORT=1 for a short run, RUN=latency,memory for some scenarios)
 	@mkdir -p bin/bench
-	@go build -tags $(TAGS) -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller
-	@go -C test/cluster/parts/eventing build -o $(abspath bin/bench)/ knative.dev/eventing/cmd/apiserver_receive_adapter
+	@CGO_ENABLED=0 go build -tags $(TAGS) -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller ./cmd/core ./cmd/doorbell
+	@CGO_ENABLED=0 go -C test/cluster/parts/eventing build -o $(abspath bin/bench)/ knative.dev/eventing/cmd/apiserver_receive_adapter
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
 	bin/bench/bench $(if $(SHORT),-short) $(if $(RUN),-run '$(RUN)') $(if $(REST),-rest-services '$(REST)') $(if $(REST_FOR),-rest-for '$(REST_FOR)')
 

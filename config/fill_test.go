@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"knative.dev/pkg/apis"
@@ -29,6 +30,12 @@ func fill(v reflect.Value, name string, depth int) {
 		return
 	case *v1alpha1.Duration:
 		v.Set(reflect.ValueOf(v1alpha1.Duration{Duration: time.Hour + 7*time.Minute + 1500*time.Millisecond}))
+		return
+	case *corev1.ConditionStatus, *metav1.ConditionStatus:
+		v.SetString("True")
+		return
+	case *metav1.LabelSelectorOperator:
+		v.SetString(string(metav1.LabelSelectorOpIn))
 		return
 	case *metav1.Time:
 		v.Set(reflect.ValueOf(metav1.NewTime(at)))

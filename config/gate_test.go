@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -27,50 +29,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-// wrongGates are rejected by the API server itself, even without the webhook: the first ones
-// because an informer could not even decode them.
-var wrongGates = map[string]string{
-	"duration":            `"schedule":{"warmup":"soon"}`,
-	"duration in days":    `"schedule":{"timeout":"1d"}`,
-	"negative duration":   `"schedule":{"warmup":"-5s"}`,
-	"endless duration":    `"schedule":{"timeout":"99999999h"}`,
-	"duration in years":   `"schedule":{"timeout":"P1Y"}`,
-	"duration of months":  `"schedule":{"timeout":"P1M"}`,
-	"nothing but a P":     `"schedule":{"timeout":"P"}`,
-	"nothing but PT":      `"schedule":{"timeout":"PT"}`,
-	"days and a T":        `"schedule":{"timeout":"P1DT"}`,
-	"duration as number":  `"schedule":{"warmup":5}`,
-	"empty duration":      `"schedule":{"warmup":""}`,
-	"requests as text":    `"minimum":{"canaryRequests":"300"}`,
-	"half a request":      `"minimum":{"canaryRequests":1.5}`,
-	"no requests":         `"minimum":{"canaryRequests":0}`,
-	"more than a number":  `"minimum":{"canaryRequests":1e30}`,
-	"no shards":           `"minimum":{"shards":0}`,
-	"metric without type": `"metrics":[{"name":"a"}]`,
-	"unknown metric":      `"metrics":[{"type":"Requests"}]`,
-	"threshold":           `"metrics":[{"type":"SlowRequests","threshold":0.3}]`,
-	"code":                `"metrics":[{"type":"ClientErrors","ignoreCodes":[500]}]`,
-	"odds":                `"metrics":[{"type":"ErrorRate","maxOddsRatio":1}]`,
-	"limit":               `"metrics":[{"type":"ErrorRate","limit":1}]`,
-	"negligible":          `"metrics":[{"type":"ErrorRate","negligible":0}]`,
-	"weight":              `"metrics":[{"type":"ErrorRate","weight":0}]`,
-	"critical":            `"metrics":[{"type":"ErrorRate","critical":"no"}]`,
-	"eleven metrics":      `"metrics":[` + strings.Repeat(`{"type":"ErrorRate"},`, 10) + `{"type":"ErrorRate"}]`,
-	"exposure":            `"exposure":{"minRatio":1}`,
-	"large exposure":      `"exposure":{"maxRatio":1}`,
-	"too high":            `"exposure":{"tooHigh":"Pass"}`,
-	"fails unknown":       `"withoutPast":"Fail"`,
-	"too low":             `"exposure":{"tooLow":"Pass"}`,
-	"restarts":            `"limits":{"restarts":-1}`,
-	"unaccounted":         `"limits":{"unaccountedRatio":1.5}`,
-	"alpha":               `"statistics":{"alpha":0.6}`,
-	"beta":                `"statistics":{"beta":0}`,
-	"score":               `"score":{"pass":101}`,
-	"coverage":            `"score":{"minCoverage":50}`,
-	"failOn":              `"failOn":["Pass"]`,
-	"watch":               `"watch":"yes"`,
-}
-
 func gateOf(spec string) *unstructured.Unstructured {
 	var object map[string]any
 	err := json.Unmarshal([]byte(`{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","metadata":{"namespace":"default","generateName":"gate-"},"spec":`+spec+`}`), &object)
@@ -80,65 +38,88 @@ func gateOf(spec string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-func TestInvalidGatesAreRejected(t *testing.T) {
+// What is stored counts, whatever a later release has as defaults. What depends on the type of a metric or on another
+// field is chosen when a run begins.
+func TestSchemaAndGoHaveTheSameDefaults(t *testing.T) {
 	t.Parallel()
-	_, validator := schemaOf(t, crd(t, "canarygates"))
-	for name, part := range wrongGates {
-		if len(validation.ValidateCustomResource(nil, gateOf(`{"service":"cart",`+part+`}`).Object, validator)) == 0 {
-			t.Errorf("%s: accepted", name)
+	structural, validator := schemaOf(t, crd(t, "canarygates"))
+	read := func(object any) (spec v1alpha1.CanaryGateSpec) {
+		t.Helper()
+		raw, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(validation.ValidateCustomResource(nil, gateOf(`{}`).Object, validator)) == 0 {
-		t.Error("an empty gate is accepted")
-	}
-	// What the schema accepts can be decoded: otherwise no gate could be listed.
-	for _, timeout := range []string{"2m", "1h30m", "90s", "1.5s", "PT2M", "P1D", "P1W", "P1DT12H", "PT1H30M", "PT1.5S", "P999W9999DT999999H999999M999999.999999999S", "999999h999999m999999s999999ms"} {
-		g := gateOf(`{"service":"cart","schedule":{"timeout":"` + timeout + `"}}`)
-		if errs := validation.ValidateCustomResource(nil, g.Object, validator); len(errs) > 0 {
-			t.Errorf("%s: %v", timeout, errs.ToAggregate())
+		if err := json.Unmarshal(raw, &spec); err != nil {
+			t.Fatal(err)
 		}
-		var read v1alpha1.Duration
-		if err := json.Unmarshal([]byte(`"`+timeout+`"`), &read); err != nil || read.Duration <= 0 {
-			t.Errorf("%s is %s: %v", timeout, read, err)
-		}
+		return spec
 	}
-	for _, threshold := range v1alpha1.GateThresholds() {
-		g := gateOf(fmt.Sprintf(`{"service":"cart","metrics":[{"type":"SlowRequests","threshold":%v}]}`, threshold))
-		if errs := validation.ValidateCustomResource(nil, g.Object, validator); len(errs) > 0 {
-			t.Errorf("%v: %v", threshold, errs.ToAggregate())
+	for _, given := range []string{
+		`{"service":"cart"}`,
+		`{"service":"cart","schedule":{},"minimum":{},"exposure":{},"limits":{},"statistics":{},"score":{}}`,
+		`{"service":"cart","watch":true,"suspend":true,"historyLimit":0,"schedule":{"timeout":"1h"},"minimum":{"shards":5},
+			"metrics":[{"type":"SlowRequests","critical":false},{"type":"Query","query":"paid","weight":2,"dryRun":true},{"type":"ErrorRate"}],
+			"exposure":{"minRatio":0,"tooLow":"Warn"},"withoutPast":"Warn","limits":{"restarts":0},"statistics":{"alpha":0.1},
+			"score":{"warn":10},"failOn":["Fail"]}`,
+	} {
+		object := gateOf(given).Object
+		before := read(object["spec"])
+		defaulting.Default(object, structural)
+		if errs := validation.ValidateCustomResource(nil, object, validator); len(errs) > 0 {
+			t.Errorf("%s: %v", given, errs.ToAggregate())
+		}
+		stored, counts := read(object["spec"]), before
+		counts.SetDefaults(t.Context())
+		again := *stored.DeepCopy()
+		again.SetDefaults(t.Context())
+		if diff := cmp.Diff(counts, again); diff != "" {
+			t.Errorf("%s: a run of the stored gate differs (+):\n%s", given, diff)
+		}
+		counts.Schedule.Warmup = nil
+		for i := range counts.Metrics {
+			m := &counts.Metrics[i]
+			m.Name, m.Threshold, m.MaxOddsRatio = "", nil, nil
+		}
+		if diff := cmp.Diff(counts, stored); diff != "" {
+			t.Errorf("%s: what is stored differs (+):\n%s", given, diff)
 		}
 	}
 }
 
-// The schema rejects less than the webhook, and nothing else: it accepts a spec with all defaults.
-func TestSchemaAcceptsTheDefaults(t *testing.T) {
-	t.Parallel()
-	_, validator := schemaOf(t, crd(t, "canarygates"))
-	spec := v1alpha1.CanaryGateSpec{Service: "cart"}
-	spec.SetDefaults(t.Context())
-	raw, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if errs := validation.ValidateCustomResource(nil, gateOf(string(raw)).Object, validator); len(errs) > 0 {
-		t.Error(errs.ToAggregate())
-	}
-}
-
-// This tests what the API server rejects, what it stores and what kubectl shows.
-func TestGatesOnARealAPIServer(t *testing.T) {
+// This tests what the API server refuses without the webhook, what it stores and what kubectl shows.
+func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	cp := controlplane.Start(t)
 	ctx := t.Context()
 	untyped, err := dynamic.NewForConfig(cp.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := untyped.Resource(v1alpha1.GateResource).Namespace("default")
-	for name, part := range wrongGates {
-		if _, err := api.Create(ctx, gateOf(`{"service":"cart",`+part+`}`), metav1.CreateOptions{}); !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
-			t.Errorf("%s: %v", name, err)
+	t.Run("rules of gates", func(t *testing.T) {
+		checkGateRules(t, untyped.Resource(v1alpha1.GateResource).Namespace("default"))
+	})
+	t.Run("rules of sources", func(t *testing.T) {
+		checkSourceRules(t, untyped.Resource(v1alpha1.SourceResource).Namespace("default"))
+	})
+	t.Run("each metric has its owner", func(t *testing.T) {
+		applied := untyped.Resource(v1alpha1.GateResource).Namespace("default")
+		var is *unstructured.Unstructured
+		for owner, part := range map[string]string{
+			"team": `"metrics":[{"type":"ErrorRate","limit":0.1}]`, "platform": `"metrics":[{"type":"SlowRequests","threshold":"1s"}]`,
+		} {
+			object := gateOf(`{"service":"cart",` + part + `}`)
+			object.SetGenerateName("")
+			object.SetName("shared")
+			if is, err = applied.Apply(ctx, "shared", object, metav1.ApplyOptions{FieldManager: owner}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
+		if both, _, _ := unstructured.NestedSlice(is.Object, "spec", "metrics"); len(both) != 2 {
+			t.Errorf("%v", both)
+		}
+		if err := applied.Delete(ctx, "shared", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
 	ours, err := client.New(cp.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -152,13 +133,13 @@ func TestGatesOnARealAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made.Spec.Schedule != nil || made.Spec.Metrics != nil {
-		t.Errorf("a default was written into a user's object: %+v", made.Spec)
+	if made.Spec.Schedule.Warmup != nil || made.Spec.Schedule.Timeout.Duration != 30*time.Minute || len(made.Spec.Metrics) != 4 {
+		t.Errorf("stored: %+v", made.Spec)
 	}
 	now := metav1.Now()
 	made.Status.Latest = &v1alpha1.GateLatest{
-		ID: "r1", StartTime: now, Verdict: verdict.Running, Reasons: "InsufficientSample, BaselineMissing", Message: "200 requests are missing",
-		Canary: "cart-00002", Requests: "100", Missing: "200 canary, 5 baseline",
+		ID: "r1", StartTime: now, Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "BaselineMissing"}, Message: "200 requests are missing",
+		Canary: "cart-00002", Requests: &v1alpha1.GateRequests{Canary: 100}, Missing: &v1alpha1.GateMissing{CanaryRequests: 200},
 	}
 	made.Status.SetConditions(apis.Conditions{{Type: apis.ConditionReady, Status: "False", Reason: "ServiceNotFound"}})
 	made.Status.Run = &v1alpha1.GateRun{
@@ -174,7 +155,7 @@ func TestGatesOnARealAPIServer(t *testing.T) {
 	if kept.Spec.Service != "cart" || kept.Status.Run.Report.Canary.Shards != 2 {
 		t.Errorf("%+v %+v", kept.Spec, kept.Status.Run.Report)
 	}
-	want := []string{"cart cart False ServiceNotFound cart-00002 Running InsufficientSample, BaselineMissing 100 200 canary, 5 baseline 200 requests are missing"}
+	want := []string{"cart cart False ServiceNotFound false cart-00002 Running InsufficientSample 100 200 200 requests are missing"}
 	if got := shown(ctx, t, cp.Config()); !slices.Equal(got, want) {
 		t.Errorf("kubectl shows\n%q\nwant\n%q", got, want)
 	}
@@ -242,7 +223,7 @@ func TestPageDocumentsEveryField(t *testing.T) {
 	}
 	for _, row := range []string{
 		"| `schedule.warmup` | `3m` |", "| `schedule.interval` | `15s` |", "| `schedule.minDuration` | `2m` |", "| `schedule.timeout` | `30m` |",
-		"| `minimum.canaryRequests`, `.baselineRequests` | `300` |", "| `minimum.shards` | `3` |", "| `metrics[].threshold` | `0.5` |",
+		"| `minimum.canaryRequests`, `.baselineRequests` | `300` |", "| `minimum.shards` | `3` |", "| `metrics[].threshold` | `500ms` |",
 		"| `metrics[].maxOddsRatio` | `3` for `ClientErrors`, `1.5` for others |", "| `metrics[].negligible` | `0.005` |", "| `exposure.minRatio`, `.maxRatio` | `0.5`, `2` |",
 		"| `limits.restarts` | none |", "| `limits.unaccountedRatio` | `0.01` |", "| `statistics.alpha`, `.beta` | `0.05` |", "| `score.pass`, `.warn` | `90`, `75` |",
 		"| `score.minCoverage` | `0.5` |", "| `failOn` | `Fail`, `Error`, `Inconclusive` |",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package duration parses durations as people write them.
+// Package duration parses durations of ConfigMaps, parameters and a source's delivery.
 //
-// Its invariant: durations are written only in the notation of Go and Kubernetes, and ISO 8601 is
-// accepted wherever that is; both mean the same everywhere.
+// Its invariant: durations are written only in the notation of Go and Kubernetes. ISO 8601, which Knative's
+// duck types have, is read as well, and both mean the same everywhere. Gates have only the notation of
+// Kubernetes, so that the rules of their schema can compare durations.
 package duration
 
 import (

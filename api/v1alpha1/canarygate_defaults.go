@@ -11,27 +11,33 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// GateThresholds returns the bounds of the duration histogram, in seconds; canary/attribution uses
-// the same. Only these can be a metric's threshold.
-func GateThresholds() []float64 {
-	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+// GateThresholds returns the bounds of the duration histogram; canary/attribution uses the same.
+// Only these can be a metric's threshold.
+func GateThresholds() []time.Duration {
+	const ms = time.Millisecond
+	return []time.Duration{
+		5 * ms, 10 * ms, 25 * ms, 50 * ms, 100 * ms, 250 * ms, 500 * ms, 1000 * ms, 2500 * ms, 5000 * ms, 10000 * ms,
+	}
 }
 
-// SetDefaults sets the fields that are not given, as their descriptions say. It is called when a
-// run begins and not saved in users' objects, so that a later release can have better defaults.
+// SetDefaults sets the fields that are not given, as their descriptions say. The schema in
+// config/300-canarygate.yaml has the same defaults, and the API server stores them, apart from those
+// that depend on other fields: warmup, and the name, threshold and maxOddsRatio of a metric. Those
+// are set when a run begins, as are all of a spec that a CustomRun embeds.
 func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	schedule := ensure(&s.Schedule)
 	setDuration(&schedule.Timeout, 30*time.Minute)
 	setDuration(&schedule.Warmup, min(3*time.Minute, max(0, schedule.Timeout.Duration/10)))
 	setDuration(&schedule.Interval, 15*time.Second)
 	setDuration(&schedule.MinDuration, 2*time.Minute)
+	setDefault(&s.HistoryLimit, 10)
 
 	minimum := ensure(&s.Minimum)
 	setDefault(&minimum.CanaryRequests, 300)
 	setDefault(&minimum.BaselineRequests, 300)
 	setDefault(&minimum.Shards, 3)
 
-	if len(s.Metrics) == 0 {
+	if s.Metrics == nil {
 		s.Metrics = defaultGateMetrics()
 	}
 	for i := range s.Metrics {
@@ -64,7 +70,7 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	setDefault(&score.Warn, 75)
 	setDefault(&score.MinCoverage, .5)
 
-	if len(s.FailOn) == 0 {
+	if s.FailOn == nil {
 		s.FailOn = slices.Clone(failOn)
 	}
 }
@@ -77,8 +83,8 @@ func (m *GateMetric) setDefaults() {
 		m.Name = m.Type
 	}
 	kind, _ := m.kind()
-	if kind.threshold != nil {
-		setDefault(&m.Threshold, *kind.threshold)
+	if kind.threshold > 0 {
+		setDuration(&m.Threshold, kind.threshold)
 	}
 	setDefault(&m.MaxOddsRatio, cmp.Or(kind.odds, 1.5))
 	setDefault(&m.Negligible, .005)

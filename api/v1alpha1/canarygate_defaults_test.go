@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// The defaults that the descriptions of the fields promise.
+// The defaults that the descriptions of the fields promise. A test of the schema compares its own with them.
 const defaults = `{
   "service": "cart",
   "schedule": {"warmup": "3m0s", "interval": "15s", "minDuration": "2m0s", "timeout": "30m0s"},
@@ -23,9 +24,9 @@ const defaults = `{
     {"name": "ErrorRate", "type": "ErrorRate", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true},
     {"name": "EntryErrors", "type": "EntryErrors", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true},
     {"name": "ClientErrors", "type": "ClientErrors", "maxOddsRatio": 3, "negligible": 0.005, "weight": 1, "critical": true},
-    {"name": "SlowRequests", "type": "SlowRequests", "threshold": 0.5, "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true}
+    {"name": "SlowRequests", "type": "SlowRequests", "threshold": "500ms", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true}
   ],
-  "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive"},
+  "historyLimit": 10,
   "withoutPast": "Pass",
   "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive", "tooLow": "Inconclusive"},
   "limits": {"unaccountedRatio": 0.01},
@@ -62,13 +63,13 @@ func TestDefaultsOverwriteNothing(t *testing.T) {
 	s := spec{
 		Service:  "cart",
 		Minimum:  &v1alpha1.GateMinimum{Shards: ptr(int64(5))},
-		Metrics:  []v1alpha1.GateMetric{{Name: "slow", Type: v1alpha1.MetricSlowRequests, Threshold: ptr(1.), Critical: ptr(false)}},
+		Metrics:  []v1alpha1.GateMetric{{Name: "slow", Type: v1alpha1.MetricSlowRequests, Threshold: span(time.Second), Critical: ptr(false)}},
 		Exposure: &v1alpha1.GateExposure{TooHigh: verdict.Warn, MinRatio: ptr(0.)},
 		FailOn:   []verdict.Verdict{verdict.Fail},
 	}
 	s.SetDefaults(t.Context())
 	m := s.Metrics[0]
-	if *s.Minimum.Shards != 5 || *s.Minimum.CanaryRequests != 300 || len(s.Metrics) != 1 || m.Name != "slow" || *m.Threshold != 1 || *m.Critical ||
+	if *s.Minimum.Shards != 5 || *s.Minimum.CanaryRequests != 300 || len(s.Metrics) != 1 || m.Name != "slow" || m.Threshold.Duration != time.Second || *m.Critical ||
 		*m.Weight != 1 || s.Exposure.TooHigh != "Warn" || *s.Exposure.MinRatio != 0 || len(s.FailOn) != 1 {
 		t.Errorf("%+v", s)
 	}

@@ -2,7 +2,10 @@
 
 package v1alpha1
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // The types of a GateMetric. Package canary/judge says what each counts.
 const (
@@ -25,9 +28,9 @@ type gateMetricType struct {
 	name string
 	// byDefault means that a gate without metrics has it.
 	byDefault bool
-	// threshold is the default of the field, and query whether there is that field. nil or false means
+	// threshold is the default of the field, and query whether there is that field. 0 or false means
 	// that the field is not allowed.
-	threshold *float64
+	threshold time.Duration
 	query     bool
 	// codes means that ignoreCodes is allowed.
 	codes bool
@@ -42,7 +45,7 @@ var gateMetricTypes = []gateMetricType{
 	{name: MetricErrorRate, byDefault: true},
 	{name: MetricEntryErrors, byDefault: true},
 	{name: MetricClientErrors, byDefault: true, codes: true, odds: 3},
-	{name: MetricSlowRequests, byDefault: true, threshold: new(.5)},
+	{name: MetricSlowRequests, byDefault: true, threshold: 500 * time.Millisecond},
 	{name: MetricSlowerAnywhere, unlimited: true},
 	{name: MetricQuery, query: true},
 }

@@ -59,16 +59,13 @@ func (m *GateMetric) threshold(kind gateMetricType) *apis.FieldError {
 	switch {
 	case m.Threshold == nil:
 		return nil
-	case kind.threshold == nil:
-		return m.disallowed("threshold", func(t gateMetricType) bool { return t.threshold != nil })
-	case !slices.Contains(GateThresholds(), *m.Threshold):
+	case kind.threshold == 0:
+		return m.disallowed("threshold", func(t gateMetricType) bool { return t.threshold > 0 })
+	case !slices.Contains(GateThresholds(), m.Threshold.Duration):
 		return apis.ErrInvalidValue(
-			*m.Threshold,
+			m.Threshold.Duration,
 			"threshold",
-			fmt.Sprintf(
-				"it must be a bound of the histogram in which durations are counted, in seconds: one of %v",
-				GateThresholds(),
-			),
+			fmt.Sprintf("it must be a bound of the histogram in which durations are counted: one of %v", GateThresholds()),
 		)
 	}
 	return nil

@@ -24,8 +24,9 @@ type CanaryGate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec specifies how the canary is judged. Only service is required. Default values take
-	// effect when a run begins; they are not written into the object.
+	// spec specifies how the canary is judged. Only service is required. Defaults are stored
+	// when the gate is written. What depends on other fields is chosen when a run begins, and
+	// shown in its effective values.
 	Spec CanaryGateSpec `json:"spec"`
 	// status is the observed state of the gate.
 	Status CanaryGateStatus `json:"status,omitempty"`
@@ -52,15 +53,25 @@ type CanaryGateSpec struct {
 	// dryRun specifies that the gate judges and reports, but never stops anything. Defaults
 	// to false.
 	DryRun bool `json:"dryRun,omitempty"`
+	// suspend specifies that no further run begins: the gate starts none, and a CustomRun that
+	// refers to the gate fails at once, with the reason GateSuspended. A run that has begun goes
+	// on. Defaults to false.
+	Suspend bool `json:"suspend,omitempty"`
+	// historyLimit is the number of finished runs that status.history keeps, from 0 to 100.
+	// Defaults to 10.
+	HistoryLimit *int32 `json:"historyLimit,omitempty"`
 
 	// schedule specifies when the gate judges, and for how long. Durations are written as
-	// Kubernetes does (90s, 2m, 1h30m) or in ISO 8601 (PT2M).
+	// 90s, 2m or 1h30m.
 	Schedule *GateSchedule `json:"schedule,omitempty"`
 	// minimum specifies how much data a run needs before it can pass, or fail by comparison.
 	Minimum *GateMinimum `json:"minimum,omitempty"`
 	// metrics lists the metrics to judge. All of them must pass, and at least one must be
 	// critical and not a dry run. Defaults to ErrorRate, EntryErrors (for stateful Services
-	// only), ClientErrors and SlowRequests with a threshold of 0.5 seconds.
+	// only), ClientErrors and SlowRequests.
+	// +listType=map
+	// +listMapKey=type
+	// +listMapKey=name
 	Metrics []GateMetric `json:"metrics,omitempty"`
 	// exposure specifies how far the share of requests that the canary really gets may
 	// differ from the share that it should get.
@@ -78,6 +89,7 @@ type CanaryGateSpec struct {
 	// failOn lists the verdicts with which a CustomRun fails. It must contain Fail, and can
 	// contain Warn, Error and Inconclusive, each once. Defaults to Fail, Error and
 	// Inconclusive.
+	// +listType=set
 	FailOn []verdict.Verdict `json:"failOn,omitempty"`
 }
 
@@ -130,12 +142,13 @@ type GateMetric struct {
 	// query is the name of a query that the operator has put into ConfigMap config-canary.
 	// Required for Query, and not allowed for other types.
 	Query string `json:"query,omitempty"`
-	// threshold is the duration, in seconds, above which a request is slow. It must be one
-	// of the bounds of the histogram in which durations are counted, and is allowed for
-	// SlowRequests only. Defaults to 0.5.
-	Threshold *float64 `json:"threshold,omitempty"`
+	// threshold is the duration above which a request is slow. It must be one of the bounds of
+	// the histogram in which durations are counted: 5ms, 10ms, 25ms, 50ms, 100ms, 250ms, 500ms,
+	// 1s, 2.5s, 5s or 10s. Allowed for SlowRequests only, for which it defaults to 500ms.
+	Threshold *Duration `json:"threshold,omitempty"`
 	// ignoreCodes lists codes from 400 to 499 that are not errors for this Service. Allowed
 	// for ClientErrors only.
+	// +listType=set
 	IgnoreCodes []int64 `json:"ignoreCodes,omitempty"`
 	// maxOddsRatio is the tolerated ratio of the odds of a bad request on the canary to the
 	// odds on the baseline. Must be more than 1 and at most 100. Defaults to 3 for
@@ -227,6 +240,10 @@ type CanaryGateStatus struct {
 	// latest is a summary of the newest run, no matter whether the gate started it or a
 	// CustomRun that refers to the gate.
 	Latest *GateLatest `json:"latest,omitempty"`
+	// history lists the last finished runs, newest first: those that the gate started, and those
+	// of CustomRuns that refer to the gate. spec.historyLimit is how many.
+	// +listType=atomic
+	History []GatePastRun `json:"history,omitempty"`
 	// run is the run in progress, or else the last run, of a gate with watch set to true.
 	Run *GateRun `json:"run,omitempty"`
 }
@@ -242,17 +259,85 @@ type GateLatest struct {
 	StartTime metav1.Time `json:"startTime"`
 	// verdict is the verdict of the run, such as Running, Pass or Fail.
 	Verdict verdict.Verdict `json:"verdict"`
-	// reasons are the reasons for the verdict, most important first, separated by commas.
-	Reasons string `json:"reasons,omitempty"`
+	// reasons are the reasons for the verdict, most important first, in CamelCase.
+	// +listType=atomic
+	Reasons []string `json:"reasons,omitempty"`
 	// message is a human-readable explanation of the verdict.
 	Message string `json:"message,omitempty"`
 	// canary is the name of the Revision that the run judges.
 	Canary string `json:"canary,omitempty"`
-	// requests is the number of requests that the canary has finished.
-	Requests string `json:"requests,omitempty"`
-	// missing is the least number of requests that a verdict still needs, such as "40
-	// canary, 100 baseline".
-	Missing string `json:"missing,omitempty"`
+	// baseline is the name of the Revision that the canary is compared with.
+	Baseline string `json:"baseline,omitempty"`
+	// requests is the number of requests that each side has finished.
+	Requests *GateRequests `json:"requests,omitempty"`
+	// missing is the least that a verdict still needs. It is omitted if nothing is missing.
+	Missing *GateMissing `json:"missing,omitempty"`
+}
+
+// GateRequests counts the finished requests of each side.
+type GateRequests struct {
+	// canary is the number of requests that the canary has finished.
+	Canary int64 `json:"canary"`
+	// baseline is the number of requests that the baseline has finished.
+	Baseline int64 `json:"baseline"`
+}
+
+// GateMissing is the least that a verdict still needs.
+type GateMissing struct {
+	// canaryRequests is the number of requests that the canary must still finish.
+	CanaryRequests int64 `json:"canaryRequests,omitempty"`
+	// baselineRequests is the number of requests that the baseline must still finish.
+	BaselineRequests int64 `json:"baselineRequests,omitempty"`
+	// canaryShards is the number of shards that the canary still needs, in sharded Services.
+	CanaryShards int64 `json:"canaryShards,omitempty"`
+	// baselineShards is the number of shards that the baseline still needs, in sharded Services.
+	BaselineShards int64 `json:"baselineShards,omitempty"`
+}
+
+// GatePastRun is a finished run.
+type GatePastRun struct {
+	// id identifies the run.
+	ID string `json:"id"`
+	// customRun is the name of the CustomRun that the run belonged to. It is empty if the gate
+	// started the run itself.
+	CustomRun string `json:"customRun,omitempty"`
+	// canary is the name of the Revision that the run judged.
+	Canary string `json:"canary,omitempty"`
+	// baseline is the name of the Revision that the canary was compared with.
+	Baseline string `json:"baseline,omitempty"`
+	// verdict is the verdict with which the run ended.
+	Verdict verdict.Verdict `json:"verdict"`
+	// reasons are the reasons for the verdict, most important first, in CamelCase.
+	// +listType=atomic
+	Reasons []string `json:"reasons,omitempty"`
+	// requests is the number of requests that each side had finished.
+	Requests *GateRequests `json:"requests,omitempty"`
+	// startTime is the time at which the run began.
+	StartTime metav1.Time `json:"startTime"`
+	// completionTime is the time at which the run ended.
+	CompletionTime metav1.Time `json:"completionTime"`
+}
+
+// GateEffective is what a run takes where the gate leaves a choice: to the Service, to the time
+// that a CustomRun has, or to its params. Everything else stands in the gate's spec.
+type GateEffective struct {
+	// schedule is when the run judges, and for how long. Its timeout is what is left of the
+	// CustomRun's, if that is less than the gate's.
+	Schedule GateSchedule `json:"schedule"`
+	// minimum is the amount of data that the run needs before it can pass, or fail by
+	// comparison.
+	Minimum GateMinimum `json:"minimum"`
+	// metrics are the metrics that the run judges, with all their values. Metrics that do not
+	// apply to the Service are left out as soon as that is known.
+	// +listType=atomic
+	Metrics []GateMetric `json:"metrics,omitempty"`
+	// limits are the limits above which the canary fails, whatever its metrics say.
+	Limits GateLimits `json:"limits"`
+	// failOn lists the verdicts with which a CustomRun fails.
+	// +listType=atomic
+	FailOn []verdict.Verdict `json:"failOn,omitempty"`
+	// dryRun specifies that the run judges and reports, but stops nothing.
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // GateRun is one judgement of one canary. Without its spec and evidence, it is also the
@@ -272,9 +357,8 @@ type GateRun struct {
 	// split is the percentage of the traffic that each Revision had when the run began, by
 	// name.
 	Split map[string]int64 `json:"split,omitempty"`
-	// minimum is the amount of data that the run needs before it can pass, or fail by
-	// comparison.
-	Minimum *GateMinimum `json:"minimum,omitempty"`
+	// effective is what the run takes where the gate leaves a choice.
+	Effective *GateEffective `json:"effective,omitempty"`
 	// spec is the gate's spec, with defaults and params, when the run began. It is stored in
 	// the CanaryGateRun only.
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -296,6 +380,7 @@ type GateRun struct {
 	// verdict is Running, or the verdict with which the run ended.
 	Verdict verdict.Verdict `json:"verdict"`
 	// reasons are the reasons for the verdict, most important first, in CamelCase.
+	// +listType=atomic
 	Reasons []string `json:"reasons,omitempty"`
 	// message is a human-readable explanation of the verdict. It says what the run waits
 	// for.

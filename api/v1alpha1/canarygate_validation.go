@@ -26,6 +26,7 @@ const (
 	maxGateWeight   = 1000
 	maxGateRatio    = 1000
 	maxGateOdds     = 100
+	maxGateHistory  = 100
 )
 
 // Validate returns what is wrong with the gate, where, and what is allowed.
@@ -44,6 +45,7 @@ func (s *CanaryGateSpec) Validate(ctx context.Context) *apis.FieldError {
 		Also(filled.metrics()).
 		Also(filled.Exposure.validate().ViaField("exposure")).
 		Also(oneOf("withoutPast", filled.WithoutPast, verdict.Pass, verdict.Warn)).
+		Also(whole("historyLimit", int64(*filled.HistoryLimit), 0, maxGateHistory)).
 		Also(filled.Limits.validate().ViaField("limits")).
 		Also(filled.Statistics.validate().ViaField("statistics")).
 		Also(filled.Score.validate().ViaField("score")).
@@ -172,7 +174,7 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 
 func (s *CanaryGateSpec) verdicts() (errs *apis.FieldError) {
 	possible := []verdict.Verdict{verdict.Warn, verdict.Fail, verdict.Error, verdict.Inconclusive}
-	if len(s.FailOn) > 0 && !slices.Contains(s.FailOn, verdict.Fail) {
+	if !slices.Contains(s.FailOn, verdict.Fail) {
 		err := apis.ErrInvalidValue(verdict.List(s.FailOn), "failOn")
 		err.Details = "it must contain Fail; otherwise, the gate stops nothing. If that is what you want, set dryRun"
 		errs = errs.Also(err)

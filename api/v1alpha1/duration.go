@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/knative-cdevents/knative-cdevents/api/duration"
 )
 
-// Duration is a duration such as 2m or 1h30m. ISO 8601, such as PT2M, is accepted too.
+// Duration is a duration of a gate, written as 90s, 2m or 1h30m.
 //
 // +kubebuilder:validation:Type=string
 type Duration struct {
@@ -22,13 +20,15 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + d.String() + `"`), nil
 }
 
-// UnmarshalJSON reads both notations.
+// UnmarshalJSON reads it.
 func (d *Duration) UnmarshalJSON(raw []byte) error {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
-		return fmt.Errorf("reading a duration: %w", err)
+		return fmt.Errorf("%s is not a duration; use a string such as 500ms, 90s, 2m or 1h30m", raw)
 	}
 	var err error
-	d.Duration, err = duration.Parse(text)
-	return err //nolint:wrapcheck // the message is complete
+	if d.Duration, err = time.ParseDuration(text); err != nil {
+		return fmt.Errorf("%q is not a duration; use a format such as 500ms, 90s, 2m or 1h30m", text)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ package attribution_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
@@ -13,7 +14,8 @@ import (
 // Otherwise a gate could ask for a threshold that no histogram bucket has.
 func TestThresholdsOfGatesAreTheBounds(t *testing.T) {
 	t.Parallel()
-	if !slices.Equal(v1alpha1.GateThresholds(), attribution.Bounds()) {
+	seconds := func(d time.Duration, bound float64) bool { return d.Seconds() == bound }
+	if !slices.EqualFunc(v1alpha1.GateThresholds(), attribution.Bounds(), seconds) {
 		t.Errorf("%v and %v", v1alpha1.GateThresholds(), attribution.Bounds())
 	}
 }

@@ -38,6 +38,9 @@ func (r *Run) gather(m Moment) {
 		revision, _ := m.Service.Revision(uid)
 		e.Sharded = e.Sharded || revision.Stateful != ""
 	}
+	if r.GateRun.Effective != nil {
+		r.GateRun.Effective.Metrics = judged(r.Spec, e.Sharded)
+	}
 	var known map[string]judge.Counts
 	if e.Sharded {
 		known = before(from.Before(r.GateRun.Canary.UID))

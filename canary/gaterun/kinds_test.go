@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
@@ -39,7 +40,7 @@ func TestMetricsOfTheAPI(t *testing.T) {
 			spec.SetDefaults(t.Context())
 			return spec.Validate(t.Context()) == nil
 		}
-		limit, half := 0.1, 0.5
+		limit, half := 0.1, v1alpha1.Duration{Duration: 500 * time.Millisecond}
 		if got := allowed(v1alpha1.GateMetric{Limit: &limit}); got != kind.Limited() {
 			t.Errorf("%s may have a limit: %v", kind, got)
 		}

@@ -36,15 +36,11 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 			MinCoverage: deref(spec.Score.MinCoverage),
 		},
 	}
-	for _, m := range spec.Metrics {
-		kind := judge.MetricKind(m.Type)
-		if !sharded && decidesBy(spec, kind.Repeats()) {
-			continue
-		}
+	for _, m := range judged(spec, sharded) {
 		p.Metrics = append(p.Metrics, judge.Metric{
 			Name:         m.Name,
-			Kind:         kind,
-			Threshold:    deref(m.Threshold),
+			Kind:         judge.MetricKind(m.Type),
+			Threshold:    duration(m.Threshold).Seconds(),
 			MaxOddsRatio: deref(m.MaxOddsRatio),
 			Limit: deref(
 				m.Limit,
@@ -57,6 +53,16 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		})
 	}
 	return p
+}
+
+// judged returns the metrics that a Service is judged by, with or without shards.
+func judged(spec *v1alpha1.CanaryGateSpec, sharded bool) (all []v1alpha1.GateMetric) {
+	for _, m := range spec.Metrics {
+		if sharded || !decidesBy(spec, judge.MetricKind(m.Type).Repeats()) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // limits of the spec. Restarts are compared with the baseline's, unless they have a limit.

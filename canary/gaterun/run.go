@@ -54,12 +54,22 @@ func Open(ctx context.Context, o Opening) (*Run, error) {
 		ID:        o.ID,
 		Service:   v1alpha1.GateObject{Name: spec.Service},
 		Spec:      &runtime.RawExtension{Raw: raw},
-		Minimum:   spec.Minimum.DeepCopy(),
+		Effective: effective(spec, timeout(spec, o.Limit)),
 		StartTime: toSeconds(o.Start),
 		Deadline:  toSeconds(o.Start.Add(timeout(spec, o.Limit))),
 		Verdict:   verdict.Running,
 		Message:   "The run has just started",
 	}}, nil
+}
+
+// effective is what a run with all defaults takes. It has all metrics until it is known whether the Service has shards.
+func effective(spec *v1alpha1.CanaryGateSpec, timeout time.Duration) *v1alpha1.GateEffective {
+	s := spec.DeepCopy()
+	out := &v1alpha1.GateEffective{
+		Schedule: *s.Schedule, Minimum: *s.Minimum, Metrics: s.Metrics, Limits: *s.Limits, FailOn: s.FailOn, DryRun: s.DryRun,
+	}
+	out.Schedule.Timeout = &v1alpha1.Duration{Duration: timeout}
+	return out
 }
 
 // toSeconds rounds a time to the precision that its JSON keeps.

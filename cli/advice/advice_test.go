@@ -163,7 +163,7 @@ func TestFailedCanary(t *testing.T) {
 		return servingv1.TrafficTarget{RevisionName: revision, Percent: &percent, Tag: tag}
 	}
 	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "g"}, Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}
-	gate.Status.Latest = &v1alpha1.GateLatest{Verdict: "Fail", Reasons: "RelativeRegression", Canary: "cart-2"}
+	gate.Status.Latest = &v1alpha1.GateLatest{Verdict: "Fail", Reasons: []string{"RelativeRegression"}, Canary: "cart-2"}
 	for _, c := range []struct {
 		name, what, do string
 		traffic        []servingv1.TrafficTarget
@@ -197,6 +197,14 @@ func TestFailedCanary(t *testing.T) {
 	}
 	if got := clock.Gate(gate, nil); got.State != Works {
 		t.Errorf("an unknown Service: %+v", got)
+	}
+	gate.Spec.Suspend = true
+	if got := clock.Gate(gate, nil); got.State != Waiting || !strings.Contains(got.What, "is suspended") || !strings.Contains(got.Do, `"suspend":false`) {
+		t.Errorf("a suspended gate: %+v", got)
+	}
+	gate.Status.Latest = nil
+	if got := clock.Gate(gate, nil); got.State != Waiting || !strings.Contains(got.What, "is suspended") {
+		t.Errorf("a suspended gate without a run: %+v", got)
 	}
 }
 

@@ -5,7 +5,6 @@ package advice
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
@@ -58,6 +57,9 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 			f.Do = withdraw(of, split, latest.Canary)
 		}
 	}
+	if g.Spec.Suspend && latest.Verdict != verdict.Running && (f.State != Broken || f.Reason == gateSuspended) {
+		suspended(g, &f)
+	}
 	return f
 }
 
@@ -105,8 +107,15 @@ func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
 	return false
 }
 
+// gateSuspended is the reason of a CustomRun that referred to the gate while it was suspended.
+const gateSuspended = "GateSuspended"
+
 // never is about a gate that has had no run.
 func never(g *v1alpha1.CanaryGate, f Finding) Finding {
+	if g.Spec.Suspend {
+		suspended(g, &f)
+		return f
+	}
 	if g.Spec.Watch {
 		f.What = fmt.Sprintf("it has had nothing to judge: the traffic of Service %s was not split since the gate exists",
 			g.Spec.Service)
@@ -121,9 +130,18 @@ func never(g *v1alpha1.CanaryGate, f Finding) Finding {
 	return f
 }
 
-func first(reasons string) string {
-	out, _, _ := strings.Cut(reasons, ",")
-	return out
+func first(reasons []string) string {
+	if len(reasons) == 0 {
+		return ""
+	}
+	return reasons[0]
+}
+
+// suspended is about a gate of which no further run begins.
+func suspended(g *v1alpha1.CanaryGate, f *Finding) {
+	f.State, f.What = Waiting, "it is suspended: no further run of it begins"
+	f.Do = fmt.Sprintf("Let runs begin again: kubectl patch canarygate %s -n %s --type merge -p '{\"spec\":{\"suspend\":false}}'",
+		g.Name, g.Namespace)
 }
 
 // forReason is the action for the first reason of a gate.
@@ -185,6 +203,8 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (docs/gates.md)"
 	case "QueryDecreased", "QueryChanged":
 		return "Change the split, which starts a new run: the counts of this one cannot be compared any more (docs/gates.md)"
+	case gateSuspended:
+		return "Start the CustomRun again: the gate is not suspended any more"
 	case "EvidenceTooLarge", "EvidenceUnreadable", "InternalError":
 		return "Change the split, which starts a new run; if this happens again, report it"
 	}

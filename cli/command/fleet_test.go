@@ -56,13 +56,19 @@ func (f *fleetOf) addSources(t *testing.T) {
 	})
 }
 
+func span(d time.Duration) *v1alpha1.Duration { return &v1alpha1.Duration{Duration: d} }
+
 func (f *fleetOf) addGates(t *testing.T) {
 	t.Helper()
 	least := int64(300)
 	ended := metav1.NewTime(ago(20 * time.Minute))
 	failed := &v1alpha1.GateRun{
 		ID: "r0", Gate: "books-gate", Service: v1alpha1.GateObject{Name: "books"}, Canary: v1alpha1.GateObject{Name: "books-00002"}, Baseline: &v1alpha1.GateObject{Name: "books-00001"},
-		Minimum:   &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least},
+		Effective: &v1alpha1.GateEffective{
+			Schedule: v1alpha1.GateSchedule{Warmup: span(3 * time.Minute), Timeout: span(30 * time.Minute)},
+			Minimum:  v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least},
+			Metrics:  []v1alpha1.GateMetric{{Name: "ErrorRate"}, {Name: "SlowRequests", Threshold: span(500 * time.Millisecond)}},
+		},
 		StartTime: metav1.NewTime(ago(25 * time.Minute)), Deadline: metav1.NewTime(noon.Add(5 * time.Minute)), CompletionTime: &ended,
 		Verdict: verdict.Fail, Reasons: []string{"RelativeRegression"}, Message: "Judging books-00002 against books-00001: 900 requests of the canary, 2100 of the baseline; ErrorRate: 9 % to 1 %, odds above 1.5 times the baseline's",
 		Report: &verdict.Judgement{
@@ -71,7 +77,15 @@ func (f *fleetOf) addGates(t *testing.T) {
 		},
 	}
 	f.AddGate(t, "cart-gate", "cart", fleet.Run(noon, 120, .36))
-	f.AddGate(t, "books-gate", "books", failed)
+	past := func(id string, v verdict.Verdict, before time.Duration, reasons ...string) v1alpha1.GatePastRun {
+		return v1alpha1.GatePastRun{
+			ID: id, Canary: "books-00002", Baseline: "books-00001", Verdict: v, Reasons: reasons,
+			StartTime: metav1.NewTime(ago(before)), CompletionTime: metav1.NewTime(ago(before)),
+		}
+	}
+	f.AddGate(t, "books-gate", "books", failed,
+		past("r0", verdict.Fail, 20*time.Minute, "RelativeRegression"), past("r-1", verdict.Pass, 26*time.Hour),
+		past("r-2", verdict.Inconclusive, 50*time.Hour, "InsufficientSample", "Timeout"))
 	f.AddGate(t, "crat", "crat", nil)
 }
 

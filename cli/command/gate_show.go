@@ -47,9 +47,12 @@ func (e *env) showGate(g *report.GateReport) {
 	s.Printf("%s\n", s.Paint(screen.Bold, title+fmt.Sprintf(" (Service %s)", g.Service)))
 	if g.Run == nil {
 		e.showFinding(g.Finding, "  ")
+		e.showPast(g)
 		return
 	}
 	e.showRun(g)
+	e.showEffective(g.Run.Effective)
+	e.showPast(g)
 	if g.Run.Report != nil {
 		e.showSamples(g.Run)
 		e.showShares(g)
@@ -96,6 +99,44 @@ func (e *env) showRun(g *report.GateReport) {
 	}
 }
 
+// showEffective shows what the run takes, as far as the gate's spec does not say it.
+func (e *env) showEffective(of *v1alpha1.GateEffective) {
+	if of == nil || of.Schedule.Warmup == nil || of.Schedule.Timeout == nil {
+		return
+	}
+	metrics := make([]string, 0, len(of.Metrics))
+	for _, m := range of.Metrics {
+		name := m.Name
+		if m.Threshold != nil {
+			name += fmt.Sprintf(" (over %s)", m.Threshold)
+		}
+		metrics = append(metrics, name)
+	}
+	e.Screen.Wrapped(screen.Text("  takes      "), fmt.Sprintf("warmup %s, timeout %s; metrics: %s", of.Schedule.Warmup,
+		of.Schedule.Timeout, strings.Join(metrics, ", ")))
+}
+
+// pastRuns is how many earlier runs are shown.
+const pastRuns = 3
+
+// showPast shows the last runs before the one that is shown.
+func (e *env) showPast(g *report.GateReport) {
+	label, shown := "  before     ", 0
+	for _, p := range g.History {
+		if shown == pastRuns || g.Run != nil && p.ID == g.Run.ID {
+			continue
+		}
+		v := string(p.Verdict)
+		if len(p.Reasons) > 0 {
+			v += ": " + strings.Join(p.Reasons, ", ")
+		}
+		e.Screen.Printf("%s%s on %s, %s ago\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), p.Canary,
+			e.age(p.CompletionTime.Time))
+		label = "             "
+		shown++
+	}
+}
+
 // showSamples shows how many requests and shards each side has, and how many it needs.
 func (e *env) showSamples(run *v1alpha1.GateRun) {
 	j := run.Report
@@ -105,10 +146,10 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 		verdict.Samples
 	}{{"canary", j.Canary}, {"baseline", j.Baseline}} {
 		needed := side.Requests + side.Missing
-		if run.Minimum != nil {
-			least := run.Minimum.CanaryRequests
+		if run.Effective != nil {
+			least := run.Effective.Minimum.CanaryRequests
 			if side.name == "baseline" {
-				least = run.Minimum.BaselineRequests
+				least = run.Effective.Minimum.BaselineRequests
 			}
 			if least != nil {
 				needed = float64(*least)

@@ -194,6 +194,9 @@ func gateCell(gates []report.Gate) screen.Cell {
 		case style == screen.Plain:
 			style = verdictStyle(g.Verdict)
 		}
+		if g.Suspended {
+			text += ", suspended"
+		}
 		parts = append(parts, fmt.Sprintf("%s (%s)", text, g.Name))
 	}
 	return screen.Cell{Text: strings.Join(parts, ", "), Style: style}

@@ -66,7 +66,7 @@ func (f *fleetOf) watch(t *testing.T, config string) {
 	lines.waitFor(t, "12:00:00  cart  told  staging has all up to event 7\n")
 
 	gate := fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).Get(t.Context(), "cart-gate", metav1.GetOptions{}))
-	gate.Status.Latest.Verdict, gate.Status.Latest.Reasons = "Pass", "NonInferior"
+	gate.Status.Latest.Verdict, gate.Status.Latest.Reasons = "Pass", []string{"NonInferior"}
 	fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).UpdateStatus(t.Context(), gate, metav1.UpdateOptions{}))
 	lines.waitFor(t, "12:00:00  cart  gate cart-gate  cart-00002: Pass (NonInferior)\n")
 

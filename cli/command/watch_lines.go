@@ -122,10 +122,10 @@ func (w *watcher) gateChanged(c reader.Change) {
 	object := w.object(after.Namespace, after.Spec.Service)
 	name := "gate " + after.Name
 	if l, was := after.Status.Latest, before.Status.Latest; l != nil &&
-		(was == nil || was.ID != l.ID || was.Verdict != l.Verdict || was.Reasons != l.Reasons) {
+		(was == nil || was.ID != l.ID || was.Verdict != l.Verdict || !slices.Equal(was.Reasons, l.Reasons)) {
 		text := fmt.Sprintf("%s: %s", l.Canary, l.Verdict)
-		if l.Reasons != "" {
-			text += " (" + l.Reasons + ")"
+		if len(l.Reasons) > 0 {
+			text += " (" + strings.Join(l.Reasons, ", ") + ")"
 		}
 		w.say(w.nowStamp(), object, screen.Cell{Text: name, Style: verdictStyle(string(l.Verdict))}, text)
 	}

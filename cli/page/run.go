@@ -37,9 +37,9 @@ func (s *Server) run(g *report.GateReport) run {
 	j := g.Run.Report
 	out.Judgement = j
 	out.CanaryNeeds, out.BaselineNeeds = j.Canary.Requests+j.Canary.Missing, j.Baseline.Requests+j.Baseline.Missing
-	if m := g.Run.Minimum; m != nil {
-		out.CanaryNeeds = least(m.CanaryRequests, out.CanaryNeeds)
-		out.BaselineNeeds = least(m.BaselineRequests, out.BaselineNeeds)
+	if e := g.Run.Effective; e != nil {
+		out.CanaryNeeds = least(e.Minimum.CanaryRequests, out.CanaryNeeds)
+		out.BaselineNeeds = least(e.Minimum.BaselineRequests, out.BaselineNeeds)
 	}
 	if x := g.Spec.Exposure; x != nil && j.ExpectedShare != nil {
 		out.Least, out.Most = times(*j.ExpectedShare, x.MinRatio), times(*j.ExpectedShare, x.MaxRatio)

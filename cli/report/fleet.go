@@ -67,13 +67,16 @@ type PendingFor struct {
 
 // Gate is a gate with its newest verdict.
 type Gate struct {
-	Name    string `json:"name"`
-	Ready   string `json:"ready"`
-	Reason  string `json:"reason,omitempty"`
-	Verdict string `json:"verdict,omitempty"`
-	Reasons string `json:"reasons,omitempty"`
-	Canary  string `json:"canary,omitempty"`
-	Missing string `json:"missing,omitempty"`
+	Name      string `json:"name"`
+	Ready     string `json:"ready"`
+	Reason    string `json:"reason,omitempty"`
+	Suspended bool   `json:"suspended,omitempty"`
+	Verdict   string `json:"verdict,omitempty"`
+	// Reasons of the verdict, most important first.
+	Reasons []string `json:"reasons,omitempty"`
+	Canary  string   `json:"canary,omitempty"`
+	// Missing is the least that a verdict still needs.
+	Missing *v1alpha1.GateMissing `json:"missing,omitempty"`
 }
 
 // Source is a CDEventSource with what is pending for it.
@@ -235,7 +238,7 @@ func serviceOf(s *servingv1.Service) Service {
 }
 
 func gateOf(g *v1alpha1.CanaryGate) Gate {
-	out := Gate{Name: g.Name, Ready: "Unknown"}
+	out := Gate{Name: g.Name, Ready: "Unknown", Suspended: g.Spec.Suspend}
 	if c := g.Status.GetCondition(apis.ConditionReady); c != nil {
 		out.Ready, out.Reason = string(c.Status), c.Reason
 	}

@@ -20,6 +20,8 @@ type GateReport struct {
 	Run *v1alpha1.GateRun `json:"run,omitempty"`
 	// CustomRun is the Tekton CustomRun that the run belongs to, if any.
 	CustomRun string `json:"customRun,omitempty"`
+	// History lists the last finished runs, newest first.
+	History []v1alpha1.GatePastRun `json:"history,omitempty"`
 	// Finding says whether the gate can judge and decides.
 	Finding advice.Finding `json:"finding"`
 	Notes   []string       `json:"notes,omitempty"`
@@ -72,7 +74,7 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 	}
 	out := &GateReport{
 		Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(),
-		Finding: r.Clock.Gate(g, judged),
+		History: g.Status.History, Finding: r.Clock.Gate(g, judged),
 	}
 	out.Spec = *g.Spec.DeepCopy()
 	out.Spec.SetDefaults(ctx)
@@ -89,6 +91,7 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 				Canary:    v1alpha1.GateObject{Name: latest.Canary},
 				StartTime: latest.StartTime,
 				Verdict:   latest.Verdict,
+				Reasons:   latest.Reasons,
 				Message:   latest.Message,
 			}
 		case run != nil:

@@ -24,25 +24,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
-// asWritten is embedded by all admitted kinds: they are validated on writes, and
-// never defaulted or changed.
-type asWritten struct{}
-
-// SetDefaults implements apis.Defaultable. Only the controller applies defaults.
-func (asWritten) SetDefaults(context.Context) {}
-
-// SupportedVerbs implements resourcesemantics.VerbLimited.
-func (asWritten) SupportedVerbs() []admissionregistrationv1.OperationType {
-	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-}
-
-// SupportedSubResources implements resourcesemantics.SubResourceLimited: the
-// controller's status updates are not validated.
-func (asWritten) SupportedSubResources() []string { return []string{""} }
-
-// admitted is a CDEventSource under admission.
+// admitted is a CDEventSource under admission. It is validated on writes, and never
+// defaulted or changed.
 type admitted struct {
-	asWritten `json:"-"`
 	v1alpha1.CDEventSource
 	// system is the namespace whose sources may select other namespaces.
 	system string
@@ -56,10 +40,19 @@ var (
 	_ resourcesemantics.GenericCRD         = (*admitted)(nil)
 	_ resourcesemantics.VerbLimited        = (*admitted)(nil)
 	_ resourcesemantics.SubResourceLimited = (*admitted)(nil)
-	_ resourcesemantics.GenericCRD         = (*admittedGate)(nil)
-	_ resourcesemantics.VerbLimited        = (*admittedGate)(nil)
-	_ resourcesemantics.SubResourceLimited = (*admittedGate)(nil)
 )
+
+// SetDefaults implements apis.Defaultable. Only the controller applies defaults.
+func (*admitted) SetDefaults(context.Context) {}
+
+// SupportedVerbs implements resourcesemantics.VerbLimited.
+func (*admitted) SupportedVerbs() []admissionregistrationv1.OperationType {
+	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+}
+
+// SupportedSubResources implements resourcesemantics.SubResourceLimited: the
+// controller's status updates are not validated.
+func (*admitted) SupportedSubResources() []string { return []string{""} }
 
 // DeepCopyObject implements runtime.Object.
 func (a *admitted) DeepCopyObject() runtime.Object {
@@ -123,22 +116,3 @@ func countSources(client metadata.Interface) func(context.Context, string) (bool
 // countFor bounds the request that counts sources. The API server waits ten seconds
 // for the webhook.
 const countFor = 2 * time.Second
-
-// admittedGate is a CanaryGate under admission.
-type admittedGate struct {
-	asWritten `json:"-"`
-	v1alpha1.CanaryGate
-}
-
-// DeepCopyObject implements runtime.Object.
-func (a *admittedGate) DeepCopyObject() runtime.Object {
-	return &admittedGate{CanaryGate: *a.DeepCopy()}
-}
-
-// Validate implements apis.Validatable. An unchanged spec stays admitted, as for sources.
-func (a *admittedGate) Validate(ctx context.Context) *apis.FieldError {
-	if before, ok := apis.GetBaseline(ctx).(*admittedGate); ok && same(before.Spec, a.Spec, before.Unread, a.Unread) {
-		return nil
-	}
-	return a.CanaryGate.Validate(ctx)
-}

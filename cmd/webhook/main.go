@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The webhook rejects invalid CDEventSources and CanaryGates, and invalid values in
-// the controller's ConfigMaps.
+// The webhook rejects invalid CDEventSources, and invalid values in the controller's
+// ConfigMaps. Gates need no webhook: their schema has all rules.
 //
-// It only wires. The rules are in reconciler/source, reconciler/settings,
-// reconciler/settings/canary and the API types, so the controller applies the same ones.
+// It only wires. The rules are in reconciler/source, reconciler/settings and
+// reconciler/settings/canary, so the controller applies the same ones.
 // It has its own identity, because the controller must not have the write
 // permissions that an admission webhook needs.
 package main
@@ -69,7 +69,6 @@ func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 			full:   countSources(client),
 			budget: source.NewBudget(system.Namespace()),
 		},
-		v1alpha1.GateKind: &admittedGate{},
 	}
 	// Unknown fields are left to the API server: it prunes or rejects them, as the
 	// client asks.

@@ -290,31 +290,3 @@ func TestRefusedLeaderElectionTimings(t *testing.T) {
 		}
 	}
 }
-
-func TestRefusedGates(t *testing.T) {
-	arriving := func(service string) *admittedGate {
-		return &admittedGate{CanaryGate: v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: service}}}
-	}
-	if err := arriving("cart").Validate(apis.WithinCreate(context.Background())); err != nil {
-		t.Error(err)
-	}
-	if err := arriving("shop/cart").Validate(apis.WithinCreate(context.Background())); err == nil || !strings.Contains(err.Error(), "spec.service") {
-		t.Errorf("%v", err)
-	}
-	// As with sources: an unchanged invalid spec is admitted, and an invalid change is not.
-	before, after := arriving("Cart"), arriving("Cart")
-	after.Labels = map[string]string{"a": "b"}
-	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err != nil {
-		t.Error(err)
-	}
-	after.Spec.Watch = true
-	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err == nil {
-		t.Error("a change to an invalid spec was admitted")
-	}
-	// The status belongs to the controller, and no defaults are applied.
-	gate := arriving("cart")
-	gate.SetDefaults(context.Background())
-	if gate.Spec.Schedule != nil || len(gate.SupportedSubResources()) != 1 {
-		t.Errorf("%+v, %q", gate.Spec, gate.SupportedSubResources())
-	}
-}

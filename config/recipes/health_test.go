@@ -88,7 +88,12 @@ var states = map[string]struct {
 	"a gate without metrics":    {newGate("EntryMetricsUnavailable", false, ""), "Degraded", "EntryMetricsUnavailable", status.InProgressStatus, status.FailedStatus},
 	"a gate that judges":        {newGate("", true, verdict.Running), "Progressing", "Running: it said", status.CurrentStatus, status.CurrentStatus},
 	"a gate that failed":        {newGate("", true, verdict.Fail), "Degraded", "Fail: it said", status.CurrentStatus, status.CurrentStatus},
-	"a gate that passed":        {newGate("", true, verdict.Pass), "Healthy", "Pass: it said", status.CurrentStatus, status.CurrentStatus},
+	"a suspended gate": {func() any {
+		g, _ := newGate("", true, verdict.Pass)().(*v1alpha1.CanaryGate)
+		g.Spec.Suspend = true
+		return g
+	}, "Suspended", "Pass: it said", status.CurrentStatus, status.CurrentStatus},
+	"a gate that passed": {newGate("", true, verdict.Pass), "Healthy", "Pass: it said", status.CurrentStatus, status.CurrentStatus},
 }
 
 // unstructuredOf returns an object as it is read from the API server.

@@ -64,7 +64,7 @@ const head = `# API reference
 This page lists every field of the custom resources of group ` + "`knative-cdevents.dev`" + `. ` + "`kubectl explain`" + ` shows the same text, for
 example ` + "`kubectl explain cdeventsource.spec.delivery`" + `.
 
-A **duration** is written as in Go (` + "`1m30s`" + `) or in ISO 8601 (` + "`PT1M30S`" + `).
+A **duration** is written as 90s, 2m or 1h30m. Those of a CDEventSource's ` + "`delivery`" + ` can be in ISO 8601 (` + "`PT1M30S`" + `), too.
 `
 
 // describe writes the section of one resource.
@@ -119,13 +119,13 @@ func fields(out *bytes.Buffer, path string, s *apiextensionsv1.JSONSchemaProps) 
 	}
 }
 
-// durations lists the prefixes of the patterns of duration fields.
-var durations = []string{`^(([0-9]{1,6}h)`, `^P`, `^(P`}
+// isoDuration begins the pattern of duration fields that can be in ISO 8601, which no format of OpenAPI covers.
+const isoDuration = `^(([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms))+|P`
 
 // kind returns the type of a field in the words of a reader.
 func kind(p *apiextensionsv1.JSONSchemaProps) string {
 	switch {
-	case p.Type == "string" && slices.ContainsFunc(durations, func(d string) bool { return strings.HasPrefix(p.Pattern, d) }):
+	case p.Type == "string" && (p.Format == "duration" || strings.HasPrefix(p.Pattern, isoDuration)):
 		return "duration"
 	case p.Type == "string" && p.Format == "date-time":
 		return "time"
@@ -144,8 +144,11 @@ func kind(p *apiextensionsv1.JSONSchemaProps) string {
 // bounded matches bounds that the description already states.
 var bounded = regexp.MustCompile(`(?i)\bmust be\b|\bone of\b|\bfrom [0-9]|: .+ or |\bcan contain\b`)
 
+// nothing lists defaults that say nothing: the fields below a group have defaults of their own.
+var nothing = []string{`{}`, `""`}
+
 // constraints returns the validation and defaults of a field that its description does not already
-// state.
+// state. Rules between fields are in descriptions: their messages are about mistakes.
 func constraints(p *apiextensionsv1.JSONSchemaProps, required bool) string {
 	var out []string
 	if bounded.MatchString(p.Description) {
@@ -157,7 +160,7 @@ func constraints(p *apiextensionsv1.JSONSchemaProps, required bool) string {
 	if required {
 		add("Required.")
 	}
-	if p.Default != nil {
+	if p.Default != nil && !strings.Contains(p.Description, "Defaults to") && !slices.Contains(nothing, string(p.Default.Raw)) {
 		add("Default: `%s`.", p.Default.Raw)
 	}
 	if len(p.Enum) > 0 {
@@ -173,7 +176,7 @@ func constraints(p *apiextensionsv1.JSONSchemaProps, required bool) string {
 	if p.Maximum != nil {
 		add("%s %s.", map[bool]string{false: "At most", true: "Less than"}[p.ExclusiveMaximum], number(*p.Maximum))
 	}
-	if p.MaxLength != nil {
+	if p.MaxLength != nil && kind(p) != "duration" {
 		add("At most %d characters.", *p.MaxLength)
 	}
 	if p.MaxItems != nil {
@@ -181,9 +184,6 @@ func constraints(p *apiextensionsv1.JSONSchemaProps, required bool) string {
 	}
 	if p.MaxProperties != nil {
 		add("At most %d keys.", *p.MaxProperties)
-	}
-	for _, rule := range p.XValidations {
-		add("%s", sentence(rule.Message))
 	}
 	return strings.Join(out, " ")
 }

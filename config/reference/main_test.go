@@ -18,21 +18,23 @@ type: object
 required: [sink]
 properties:
   sink: {type: string, description: "Where to | from", maxLength: 5}
-  wait: {type: string, pattern: '^(([0-9]{1,6}h)?)$', description: "How long\n  to wait", default: 1m}
+  wait: {type: string, format: duration, description: "How long\n  to wait", default: 1m}
   ratio: {type: number, minimum: 0, exclusiveMinimum: true, maximum: 1000000000}
   list:
     type: array
     maxItems: 3
     items: {type: object, properties: {name: {type: string, enum: [a, b]}}}
   labels: {type: object, additionalProperties: {type: string}}
-  rule: {type: object, x-kubernetes-validations: [{rule: "true", message: "one or the other"}]}
+  rule: {type: object, default: {}, description: "One, or the other", x-kubernetes-validations: [{rule: "true", message: "it has both"}]}
+  known: {type: boolean, default: false, description: "Whether it is known. Defaults to false."}
 `
 	want := []string{
+		"| `known` | boolean | Whether it is known. Defaults to false. |",
 		"| `labels` | map of string |  |",
 		"| `list` | list of object | At most 3 items. |",
 		"| `list[].name` | string | One of `a`, `b`. |",
 		"| `ratio` | number | More than 0. At most 1000000000. |",
-		"| `rule` | object | One or the other. |",
+		"| `rule` | object | One, or the other. |",
 		`| ` + "`sink`" + ` | string | Where to \| from. Required. At most 5 characters. |`,
 		"| `wait` | duration | How long to wait. Default: `\"1m\"`. |",
 	}

@@ -75,13 +75,11 @@ func reasons(t *testing.T, w *world) {
 	w.route(true, map[string]int64{"cart-00001": 50, "cart-00002": 50})
 	service("a split that no gate names")
 	gate := w.gate("cart", "cart")
-	w.gate("wrong", "../../cart")
 	w.gate("early", "none")
 	const named = "CanaryGate shop/cart names Service shop/cart, whose "
 	service("a split", named+"traffic is split")
 	all("a split", named+"traffic is split")
 	object(gates, "shop/cart", named+"traffic is split")
-	object(gates, "shop/wrong")
 	object(gates, "shop/early")
 	w.route(false, map[string]int64{"cart-00001": 50, "cart-00002": 50})
 	service("a split that is not in effect yet", named+"Revision cart-00002 is new")

@@ -117,7 +117,7 @@ func (s *gateSync) needs(n attribution.NoData, all attribution.Figures, stateful
 			return figure == "entry_requests_total"
 		case judge.Durations:
 			if slow && n.Reason == attribution.BucketsDiffer && m.Threshold != nil {
-				return !bounded(all, n.Revision, *m.Threshold)
+				return !bounded(all, n.Revision, m.Threshold.Seconds())
 			}
 			return slow || figure == "handled_requests_total"
 		case judge.Codes:

@@ -157,7 +157,7 @@ func sameJSON(a, b any) bool {
 // early for one of them.
 func (s *customRunSync) report(status customrun.Status) bool {
 	all := true
-	for _, attempt := range append(status.RetriesStatus[:len(status.RetriesStatus):len(status.RetriesStatus)], status) {
+	for _, attempt := range status.Attempts() {
 		run, err := attempt.GateRun()
 		if err != nil || run == nil {
 			continue // load has handled the error

@@ -89,8 +89,8 @@ type customRunSync struct {
 	request *customrun.Request
 	problem *customrun.Problem
 	gate    *v1alpha1.CanaryGate
-	// stored is the stored run, nil before the first. storedErr is why the status of an
-	// earlier release cannot be read.
+	// stored is the stored run, nil before the first. Without a record, it is what the status shows of it, which
+	// lacks the spec; storedErr is why that cannot be read.
 	stored    *v1alpha1.GateRun
 	storedErr error
 	// now is the run after this sync.
@@ -159,7 +159,7 @@ func (s *customRunSync) read(ctx context.Context) error {
 	return err
 }
 
-// load reads the stored run. Only earlier releases stored it in the status.
+// load reads the stored run.
 func (s *customRunSync) load(ctx context.Context) error {
 	kept, err := s.records.get(ctx, s.owner())
 	switch {
@@ -167,7 +167,7 @@ func (s *customRunSync) load(ctx context.Context) error {
 		return err
 	case kept != nil:
 		s.stored, s.storedErr = kept, nil
-	case s.stored != nil && s.stored.Spec == nil:
+	case s.stored != nil:
 		s.stored = nil // the record is lost, so the run restarts
 	}
 	return nil

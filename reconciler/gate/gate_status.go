@@ -5,9 +5,12 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // write updates a changed status, at most once per interval unless a run starts or ends.
@@ -60,12 +63,16 @@ func (s *gateSync) wrote(key string) {
 	s.written[key] = s.Clock.Now()
 }
 
+func samePast(a, b v1alpha1.GatePastRun) bool { return a.ID == b.ID }
+
 // urgent reports whether the change must be written at once.
 func (s *gateSync) urgent() bool {
 	was, is := s.gate.Status.Run, s.status.Run
 	old, latest := s.gate.Status.Latest, s.status.Latest
 	switch {
 	case latest != nil && (old == nil || old.ID != latest.ID || old.Verdict != latest.Verdict):
+		return true
+	case !slices.EqualFunc(s.gate.Status.History, s.status.History, samePast):
 		return true
 	case s.gate.Status.ObservedGeneration != s.gate.Generation:
 		return true

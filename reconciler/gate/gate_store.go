@@ -17,7 +17,7 @@ func (s *gateSync) owner() owner {
 	return owner{Kind: ofGate, Namespace: s.gate.Namespace, Name: s.gate.Name, UID: s.gate.UID}
 }
 
-// load reads the stored run in progress. Only earlier releases stored it in the status.
+// load reads the stored run in progress.
 func (s *gateSync) load(ctx context.Context) error { return s.loadFrom(ctx, false) }
 
 // loadFrom loads the run, after a read from the API server if fresh.
@@ -37,8 +37,6 @@ func (s *gateSync) loadFrom(ctx context.Context, fresh bool) error {
 	case kept != nil:
 		s.records.remember(s.owner().recordName(), nil)
 		return s.loadFrom(ctx, true)
-	case run.Spec != nil:
-		s.run = run
 	default:
 		return s.restart(ctx, run)
 	}

@@ -32,7 +32,10 @@ func (s *gateSync) service() types.NamespacedName {
 
 // do changes the status, and returns when to sync again.
 func (s *gateSync) do(ctx context.Context) time.Duration {
-	defer func() { s.status.Latest = s.latest() }()
+	defer func() {
+		runs := s.runsOf()
+		s.status.Latest, s.status.History = s.latest(runs), s.history(runs)
+	}()
 	m := s.moment(s.service())
 	run := s.status.Run
 	if run.InProgress() {
@@ -44,7 +47,8 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	reported := run == nil || s.report()
 	divided := s.divided()
 	s.conditions(ctx, m)
-	if reported && s.spec.Watch && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
+	opens := s.spec.Watch && !s.spec.Suspend
+	if reported && opens && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
 		if _, p := gaterun.Choose(s.spec.Service, m.Service, s.spec.Canary, s.spec.Baseline); p == nil &&
 			s.gate.Validate(ctx) == nil {
 			return s.open(ctx, m)

@@ -3,9 +3,9 @@
 package gate
 
 import (
-	"fmt"
+	"cmp"
 	"math"
-	"strings"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -37,10 +37,17 @@ func gateOf(obj any) string {
 	return u.GetNamespace() + "/" + name
 }
 
-// latest returns the newest run of the gate, no matter who started it. The last known state of
-// a deleted CustomRun stays.
-func (s *gateSync) latest() *v1alpha1.GateLatest {
-	newest, by := s.status.Run, ""
+// gateRun is a run of a gate, and the CustomRun that it belongs to, if any.
+type gateRun struct {
+	*v1alpha1.GateRun
+	customRun string
+}
+
+// runsOf returns all known runs of the gate, no matter who started them.
+func (s *gateSync) runsOf() (all []gateRun) {
+	if s.status.Run != nil {
+		all = append(all, gateRun{s.status.Run, ""})
+	}
 	for _, obj := range s.customRunsOf(s.gate.Namespace + "/" + s.gate.Name) {
 		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {
@@ -50,17 +57,46 @@ func (s *gateSync) latest() *v1alpha1.GateLatest {
 		if err != nil {
 			continue
 		}
-		run, err := r.Status.GateRun()
-		if err != nil || run == nil || newest != nil && !newest.StartTime.Before(&run.StartTime) {
-			continue
+		for _, attempt := range r.Status.Attempts() {
+			if run, err := attempt.GateRun(); err == nil && run != nil {
+				all = append(all, gateRun{run, u.GetName()})
+			}
 		}
-		newest, by = run, u.GetName()
 	}
+	return all
+}
+
+// latest returns the newest of the gate's runs. The last known state of a deleted CustomRun stays.
+func (s *gateSync) latest(runs []gateRun) *v1alpha1.GateLatest {
 	was := s.status.Latest
-	if newest == nil || was != nil && was.ID != newest.ID && newest.StartTime.Before(&was.StartTime) {
+	if len(runs) == 0 {
 		return was
 	}
-	return summarize(newest, by)
+	newest := slices.MaxFunc(runs, func(a, b gateRun) int { return a.StartTime.Compare(b.StartTime.Time) })
+	if was != nil && was.ID != newest.ID && newest.StartTime.Before(&was.StartTime) {
+		return was
+	}
+	return summarize(newest.GateRun, newest.customRun)
+}
+
+// history adds what has finished among the gate's runs to those that finished before, as many as the gate keeps.
+func (s *gateSync) history(runs []gateRun) []v1alpha1.GatePastRun {
+	all := slices.Clone(s.status.History)
+	for _, run := range runs {
+		known := slices.ContainsFunc(all, func(p v1alpha1.GatePastRun) bool { return p.ID == run.ID })
+		if run.CompletionTime == nil || known {
+			continue
+		}
+		last := summarize(run.GateRun, run.customRun)
+		all = append(all, v1alpha1.GatePastRun{
+			ID: last.ID, CustomRun: last.CustomRun, Canary: last.Canary, Baseline: last.Baseline, Verdict: last.Verdict,
+			Reasons: last.Reasons, Requests: last.Requests, StartTime: last.StartTime, CompletionTime: *run.CompletionTime,
+		})
+	}
+	slices.SortStableFunc(all, func(a, b v1alpha1.GatePastRun) int {
+		return cmp.Or(b.CompletionTime.Compare(a.CompletionTime.Time), b.StartTime.Compare(a.StartTime.Time))
+	})
+	return all[:min(len(all), max(0, int(*s.spec.HistoryLimit)))]
 }
 
 func (g *Gate) customRunsOf(gate string) []any {
@@ -73,18 +109,22 @@ func (g *Gate) customRunsOf(gate string) []any {
 
 func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	out := &v1alpha1.GateLatest{
-		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: strings.Join(run.Reasons, ", "),
+		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: run.Reasons,
 		Message: run.Message, Canary: run.Canary.Name,
+	}
+	if run.Baseline != nil {
+		out.Baseline = run.Baseline.Name
 	}
 	if run.Report == nil {
 		return out // there is no judgement yet
 	}
 	j := *run.Report
-	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && run.Minimum != nil {
+	if e := run.Effective; j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && e != nil {
 		// There is no judgement yet, so all of it is missing.
-		j.Canary.Missing, j.Baseline.Missing = deref(run.Minimum.CanaryRequests), deref(run.Minimum.BaselineRequests)
+		j.Canary.Missing, j.Baseline.Missing = deref(e.Minimum.CanaryRequests), deref(e.Minimum.BaselineRequests)
 	}
-	out.Requests, out.Missing = number(j.Canary.Requests), missing(&j)
+	out.Requests = &v1alpha1.GateRequests{Canary: whole(j.Canary.Requests), Baseline: whole(j.Baseline.Requests)}
+	out.Missing = missing(&j)
 	return out
 }
 
@@ -95,26 +135,17 @@ func deref(n *int64) float64 {
 	return float64(*n)
 }
 
-func number(n float64) string { return fmt.Sprintf("%.0f", math.Ceil(n)) }
+// whole rounds a number of requests up, as messages do.
+func whole(n float64) int64 { return int64(math.Ceil(n)) }
 
-// missing describes the missing evidence: the minimum, and what a metric needs beyond it.
-func missing(j *verdict.Judgement) string {
-	var say []string
-	for _, n := range []struct {
-		count float64
-		what  string
-	}{
-		{j.MissingRequests(), "canary"},
-		{j.Baseline.Missing, "baseline"},
-		{float64(j.Canary.ShardsMissing), "canary shards"},
-		{float64(j.Baseline.ShardsMissing), "baseline shards"},
-	} {
-		if n.count > 0 {
-			say = append(say, number(n.count)+" "+n.what)
-		}
+// missing returns the missing evidence: the minimum, and what a metric needs beyond it; nil if nothing is missing.
+func missing(j *verdict.Judgement) *v1alpha1.GateMissing {
+	out := v1alpha1.GateMissing{
+		CanaryRequests: whole(j.MissingRequests()), BaselineRequests: whole(j.Baseline.Missing),
+		CanaryShards: int64(j.Canary.ShardsMissing), BaselineShards: int64(j.Baseline.ShardsMissing),
 	}
-	if len(say) == 0 {
-		return "none"
+	if out == (v1alpha1.GateMissing{}) {
+		return nil
 	}
-	return strings.Join(say, ", ")
+	return &out
 }

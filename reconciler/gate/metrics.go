@@ -263,9 +263,9 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 	}
 	s.gauge(samplesDesc, j.Canary.Requests, "canary")
 	s.gauge(samplesDesc, j.Baseline.Requests, "baseline")
-	if run.Minimum != nil {
-		s.required(run.Minimum.CanaryRequests, "canary")
-		s.required(run.Minimum.BaselineRequests, "baseline")
+	if run.Effective != nil {
+		s.required(run.Effective.Minimum.CanaryRequests, "canary")
+		s.required(run.Effective.Minimum.BaselineRequests, "baseline")
 	}
 	s.some(shareDesc, j.HandledShare)
 	seen := map[string]bool{}

@@ -282,50 +282,6 @@ func TestTwoLeaders(t *testing.T) {
 	})
 }
 
-// A run in progress during an upgrade has its evidence in the status.
-func TestRunOfEarlierRelease(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, h *house, path, record string) {
-		g := h.process()
-		h.look(g)
-		h.look(g)
-		h.Serve(stage.Canary, 60, 0)
-		h.look(g)
-		// As an earlier release wrote it: the whole run in the status, and no record.
-		var kept, is map[string]any
-		for raw, into := range map[string]*map[string]any{h.get(record): &kept, h.get(path): &is} {
-			if err := json.Unmarshal([]byte(raw), into); err != nil {
-				t.Fatal(err)
-			}
-		}
-		run, _, _ := unstructured.NestedFieldNoCopy(kept, "status", "run")
-		status, ok := is["status"].(map[string]any)
-		if !ok || run == nil {
-			t.Fatalf("%v, kept %v", is, kept)
-		}
-		delete(status, "latest")
-		if path == runPath {
-			status["extraFields"] = run
-		} else {
-			status["run"] = run
-		}
-		raw, err := json.Marshal(is)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.put(t, path, string(raw))
-		h.remove(record)
-		h.Serve(stage.Canary, 10, 0)
-		g = h.process()
-		h.look(g)
-		h.says(path, ": 70 and 0 requests")
-		h.kept(record, true)
-		h.Serve(stage.Canary, 0, 30)
-		h.look(g)
-		h.says(path, `"verdict":"Fail"`)
-	})
-}
-
 // Evidence that was deleted is collected again, and never invented.
 func TestLostEvidence(t *testing.T) {
 	t.Parallel()

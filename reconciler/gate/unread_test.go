@@ -18,14 +18,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-// loosen changes our CRD so that a timeout may be any text, as another version may have
+// loosen changes our CRD so that a schedule may be anything, as another version may have
 // allowed.
 func loosen(t *testing.T, dyn dynamic.Interface) {
 	t.Helper()
 	definitions := dyn.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	const timeout = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/schedule/properties/timeout"
+	const schedule = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/schedule"
 	_, err := definitions.Patch(t.Context(), "canarygates.knative-cdevents.dev", types.JSONPatchType,
-		[]byte(`[{"op":"replace","path":"`+timeout+`","value":{"type":"string"}}]`), metav1.PatchOptions{})
+		[]byte(`[{"op":"replace","path":"`+schedule+`","value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]`), metav1.PatchOptions{})
 	must(t, err)
 }
 

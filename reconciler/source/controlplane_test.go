@@ -70,7 +70,7 @@ func TestInvalidSourceDoesNotAffectOthers(t *testing.T) {
 	create("CDEventSource", `"metadata":{"name":"filter"},"spec":{`+good+`,"filters":[{"all":[{"exact":5}]}]}`)
 	create("CDEventSource", `"metadata":{"name":"uri"},"spec":{"sink":{"uri":"http://[::1"}}`)
 	create("CDEventSource", `"metadata":{"name":"letters"},"spec":{`+good+`,"delivery":{"deadLetterSink":{"uri":"http://[::1"}}}`)
-	create("CDEventSource", `"metadata":{"name":"both-uri"},"spec":{"sink":{"ref":{"apiVersion":"v1","kind":"Service","name":"a"},"uri":"http://[::1"}}`)
+	create("CDEventSource", `"metadata":{"name":"both-uri"},"spec":{"sink":{"ref":{"apiVersion":"v1","kind":"Service","name":"a"},"uri":"/%zz"}}`)
 	create("CDEventSubject", `"metadata":{"name":"service-u"},"spec":{"apiVersion":"serving.knative.dev/v1","kind":"Service","name":"cart","uid":"u"},"status":{"pending":1,"oldestPending":"2026-05-04T12:00:00Z"}`)
 
 	sources := client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)

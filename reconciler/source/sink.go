@@ -74,10 +74,15 @@ func (l *look) destination(ctx context.Context, field string, d *duckv1.Destinat
 	return addr, nil
 }
 
+// maxURI bounds the URI of a destination, in bytes, as the schema does.
+const maxURI = 2048
+
 // checkDestination validates a destination of a source in the namespace without
 // resolving it.
 func checkDestination(field, namespace string, d *duckv1.Destination, schemes transport.Schemes) error {
 	switch {
+	case d.URI != nil && len(d.URI.String()) > maxURI:
+		return problemf("InvalidURI", "%s.uri has more than %d bytes; use a shorter one", field, maxURI)
 	case d.Ref == nil && d.URI == nil:
 		return problemf("SinkMissing", "%s has neither ref nor uri; specify one of them", field)
 	case d.Ref == nil:

@@ -112,6 +112,9 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 	return nil
 }
 
+// maxExtensions bounds the attributes that a source adds to its events, as the schema does.
+const maxExtensions = 64
+
 // maxText bounds what a source adds to each event, as annotations are bounded:
 // receivers may reject an event above 64 KiB, or headers that are too large.
 const maxText = 1024
@@ -128,7 +131,10 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 			bad = append(bad, fmt.Sprintf("%q", name))
 		}
 	}
-	switch {
+	switch n := len(s.Spec.CloudEventOverrides.Extensions); {
+	case n > maxExtensions:
+		return problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d attributes; it must not have more than %d",
+			n, maxExtensions)
 	case size > 4*maxText:
 		return problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
 			"because they are part of every event", size, 4*maxText)

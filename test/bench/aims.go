@@ -14,6 +14,7 @@ func (r report) aims(p *page) {
 	r.drainAim(p)
 	r.memoryAim(p)
 	r.idleAims(p)
+	r.serverlessAims(p)
 }
 
 func verdict(met bool) string {

@@ -16,9 +16,9 @@ import (
 // auditPolicy makes the API server log the contestants' writes, and nothing else: no reads, and not the bench's own
 // writes.
 func auditPolicy() string {
-	users := make([]string, len(contestants))
-	for i, c := range contestants {
-		users[i] = c.Name
+	var users []string
+	for _, c := range append(contestants, serverless) {
+		users = append(users, c.Name)
 	}
 	return fmt.Sprintf(`apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -19,6 +20,8 @@ type contestant struct {
 	env func(s *stage) []string
 	// decode returns the change that an event reports; false if it reports something else.
 	decode func(request) (change, bool)
+	// start starts the programs of a contestant that needs more than one.
+	start func(context.Context, *turn) error
 	// silent is how long it may send nothing while events are pending.
 	silent time.Duration
 }

@@ -17,7 +17,7 @@ type cpu struct {
 }
 
 // cpuNow reads the current values.
-func (s *stage) cpuNow(program int) (cpu, error) {
+func (s *stage) cpuNow(programs ...int) (cpu, error) {
 	var c cpu
 	busy, err := busyTime()
 	if err != nil {
@@ -26,11 +26,19 @@ func (s *stage) cpuNow(program int) (cpu, error) {
 	for _, r := range []struct {
 		to  *time.Duration
 		pid int
-	}{{&c.Program, program}, {&c.APIServer, s.apiServer}, {&c.Etcd, s.etcd}, {&c.Bench, os.Getpid()}} {
+	}{{&c.APIServer, s.apiServer}, {&c.Etcd, s.etcd}, {&c.Bench, os.Getpid()}} {
 		if *r.to, err = cpuOf(r.pid); err != nil {
 			return c, err
 		}
 		busy -= *r.to
+	}
+	for _, pid := range programs {
+		used, err := cpuOf(pid)
+		if err != nil {
+			return c, err
+		}
+		c.Program += used
+		busy -= used
 	}
 	c.Others = busy
 	return c, nil

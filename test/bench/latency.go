@@ -14,7 +14,7 @@ func (b *bench) latency(ctx context.Context) error {
 	n := b.plan.Pace * int(b.plan.PaceFor.Seconds())
 	for i := range b.plan.PaceRepeats {
 		for _, c := range rotated(i) {
-			r, err := b.play(ctx, c, 0, func(ctx context.Context, t *turn) error { return b.steadily(ctx, t, n) })
+			r, err := b.play(ctx, c, 0, func(ctx context.Context, t *turn) error { return b.steadily(ctx, t, b.plan.Pace, n) })
 			if err != nil {
 				return err
 			}
@@ -25,13 +25,13 @@ func (b *bench) latency(ctx context.Context) error {
 	return nil
 }
 
-// steadily makes n changes at the plan's pace, with a reference.
-func (b *bench) steadily(ctx context.Context, t *turn, n int) error {
+// steadily makes n changes at a pace, with a reference.
+func (b *bench) steadily(ctx context.Context, t *turn, perSecond, n int) error {
 	w, err := t.cast.watch(ctx)
 	if err != nil {
 		return err
 	}
-	err = t.pace(ctx, t.cast.actors, b.plan.Pace, n)
+	err = t.pace(ctx, t.cast.actors, perSecond, n)
 	if err == nil {
 		err = t.collect(ctx, 30*time.Second)
 	}

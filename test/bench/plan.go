@@ -37,6 +37,14 @@ type plan struct {
 	// Idlers are the numbers of Services in the rest scenario, in ascending order. IdleFor is how long each is watched.
 	Idlers  []int
 	IdleFor time.Duration
+
+	// Sleepers are the numbers of Services in the serverless scenario, in ascending order. CalmPace is the number of
+	// changes a second there, for CalmFor: Services change rarely where this mode is of use. Starts is how often the core
+	// is started.
+	Sleepers []int
+	CalmPace int
+	CalmFor  time.Duration
+	Starts   int
 }
 
 // Response delays of the sink.
@@ -53,6 +61,7 @@ var whole = plan{
 	Targets: 1000, ReadFor: 3 * scrapeInterval,
 	AtRest: 10_000, Settle: 210 * time.Second,
 	Idlers: []int{1000, 10_000, 30_000}, IdleFor: 10 * time.Minute,
+	Sleepers: []int{100, 1000, 10_000}, CalmPace: 4, CalmFor: 75 * time.Second, Starts: 20,
 }
 
 // brief only checks that everything works; its numbers are not meaningful.
@@ -64,4 +73,5 @@ var brief = plan{
 	Targets: 200, ReadFor: scrapeInterval,
 	AtRest: 300, Settle: 10 * time.Second,
 	Idlers: []int{300}, IdleFor: 20 * time.Second,
+	Sleepers: []int{100}, CalmPace: 4, CalmFor: 5 * time.Second, Starts: 2,
 }

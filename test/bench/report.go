@@ -32,6 +32,7 @@ func (r report) write(w io.Writer) error {
 	r.drain(p)
 	r.memory(p)
 	r.idle(p)
+	r.serverless(p)
 	r.aims(p)
 	if _, err := io.WriteString(w, p.text.String()); err != nil {
 		return fmt.Errorf("writing the report: %w", err)

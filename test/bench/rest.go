@@ -33,7 +33,7 @@ func (b *bench) memory(ctx context.Context) error {
 	turns, err := b.startAll(ctx, contestants...)
 	defer func() {
 		for _, t := range turns {
-			t.process.stop()
+			t.stop()
 		}
 	}()
 	if err != nil {
@@ -110,16 +110,8 @@ func (r rested) cores() float64 { return r.CPU.Seconds() / r.Window.Seconds() }
 // idle measures the controller and the bare program beside it, for each number of Services. No Service has a pod, and
 // nothing changes. Both are restarted for each number, so that neither keeps memory from the run before.
 func (b *bench) idle(ctx context.Context) error {
-	if len(b.cast.actors) > b.plan.Idlers[0] {
-		b.say("removing %d Services", len(b.cast.actors))
-		if err := b.undeploy(ctx); err != nil {
-			return err
-		}
-		b.cast = &cast{client: b.cast.client}
-		var err error
-		if b.cast.probe, err = b.cast.create(ctx, "probe", b.plan.Revisions); err != nil {
-			return err
-		}
+	if err := b.atMost(ctx, b.plan.Idlers[0]); err != nil {
+		return err
 	}
 	for _, services := range b.plan.Idlers {
 		if err := b.populate(ctx, services); err != nil {
@@ -139,11 +131,28 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
+// atMost removes all Services if there are more than that, and then makes the one of the probe again.
+func (b *bench) atMost(ctx context.Context, services int) error {
+	if len(b.cast.actors) > services {
+		b.say("removing %d Services", len(b.cast.actors))
+		if err := b.undeploy(ctx); err != nil {
+			return err
+		}
+		b.cast = &cast{client: b.cast.client}
+	}
+	if b.cast.probe != nil {
+		return nil
+	}
+	var err error
+	b.cast.probe, err = b.cast.create(ctx, "probe", b.plan.Revisions)
+	return err
+}
+
 func (b *bench) watchIdle(ctx context.Context, services int) error {
 	turns, err := b.startAll(ctx, ours, bare)
 	defer func() {
 		for _, t := range turns {
-			t.process.stop()
+			t.stop()
 		}
 	}()
 	if err != nil {
@@ -255,12 +264,6 @@ func (b *bench) startAll(ctx context.Context, all ...contestant) ([]*turn, error
 func (t *turn) memory() (memory, error) {
 	m, err := memoryOf(t.process.pid())
 	return m, errors.Join(err, t.process.alive())
-}
-
-// cpu returns the processor time that the contestant has used.
-func (t *turn) cpu() (time.Duration, error) {
-	used, err := cpuOf(t.process.pid())
-	return used, errors.Join(err, t.process.alive())
 }
 
 func (r report) idle(p *page) {

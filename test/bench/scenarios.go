@@ -32,6 +32,7 @@ var scenarios = []scenario{
 	{name: "drain", run: (*bench).drain},
 	{name: "memory", run: (*bench).memory},
 	{name: "rest", run: (*bench).idle},
+	{name: "serverless", run: (*bench).sleepless, own: true},
 }
 
 func scenarioNames() []string {
@@ -52,6 +53,8 @@ type results struct {
 	Drain      *drained
 	Memory     []footprint
 	Idle       []rested
+	Starts     []time.Duration
+	Woken      []woken
 }
 
 // prepare writes the Services that scenarios change.

@@ -31,6 +31,8 @@ type turn struct {
 	*churn
 	contestant contestant
 	process    *process
+	// beside are further programs that belong to the contestant.
+	beside []*process
 
 	// arrivals are the decoded requests; decoded is their number.
 	arrivals []arrival
@@ -59,7 +61,7 @@ func (s *stage) play(ctx context.Context, c contestant, delay time.Duration, sce
 	if err := t.start(ctx); err != nil {
 		return r, err
 	}
-	defer func() { t.process.stop() }()
+	defer t.stop()
 	if err := t.wake(ctx); err != nil {
 		return r, fmt.Errorf("%s: %w", c.Name, err)
 	}
@@ -67,7 +69,7 @@ func (s *stage) play(ctx context.Context, c contestant, delay time.Duration, sce
 	t.arrivals, t.decoded = nil, 0
 
 	offset, err1 := s.audit.size()
-	before, err2 := s.cpuNow(t.process.pid())
+	before, err2 := s.cpuNow(t.pids()...)
 	if err := errors.Join(err1, err2); err != nil {
 		return r, err
 	}
@@ -78,18 +80,23 @@ func (s *stage) play(ctx context.Context, c contestant, delay time.Duration, sce
 	if err := rest(ctx, afterwards); err != nil {
 		return r, err
 	}
-	if err := t.process.alive(); err != nil {
+	if err := t.alive(); err != nil {
 		return r, err
 	}
-	after, err := s.cpuNow(t.process.pid())
+	after, err := s.cpuNow(t.pids()...)
 	if err != nil {
 		return r, err
 	}
 	r = result{Contestant: c.Name, outcome: t.outcome(), WriteTimes: writes(t.all()), CPU: after.minus(before), Took: time.Since(began)}
 	_, r.Refused = s.sink.counts()
-	r.APIWrites, err1 = s.audit.writes(offset, c.Name)
-	offset, err2 = s.audit.size()
-	if err := errors.Join(err1, err2, t.calm(ctx)); err != nil {
+	if r.APIWrites, err = s.audit.writes(offset, c.Name); err != nil || len(r.APIWrites) == 0 {
+		// A program that writes nothing may be far behind a slow sink: it ends now.
+		return r, err
+	}
+	if offset, err = s.audit.size(); err != nil {
+		return r, err
+	}
+	if err := t.calm(ctx); err != nil {
 		return r, err
 	}
 	r.LaterWrites, err = s.audit.writes(offset, c.Name)
@@ -98,6 +105,9 @@ func (s *stage) play(ctx context.Context, c contestant, delay time.Duration, sce
 
 // start starts or restarts the contestant's program.
 func (t *turn) start(ctx context.Context) error {
+	if t.contestant.start != nil {
+		return t.contestant.start(ctx, t)
+	}
 	config, err := t.kubeconfig(t.contestant.Name)
 	if err != nil {
 		return err
@@ -106,6 +116,46 @@ func (t *turn) start(ctx context.Context) error {
 	log := filepath.Join(t.dir, t.contestant.Name+".log")
 	t.process, err = program{name: t.contestant.Name, path: t.contestant.path(t.programs), log: log, env: env}.launch(ctx)
 	return err
+}
+
+// stop ends all programs of the contestant.
+func (t *turn) stop() {
+	for _, p := range append(t.beside, t.process) {
+		if p != nil {
+			p.stop()
+		}
+	}
+}
+
+// alive returns an error if one of them has ended.
+func (t *turn) alive() error {
+	for _, p := range append(t.beside, t.process) {
+		if err := p.alive(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *turn) pids() []int {
+	all := []int{t.process.pid()}
+	for _, p := range t.beside {
+		all = append(all, p.pid())
+	}
+	return all
+}
+
+// cpu returns the processor time that the contestant has used.
+func (t *turn) cpu() (time.Duration, error) {
+	sum := time.Duration(0)
+	for _, pid := range t.pids() {
+		used, err := cpuOf(pid)
+		if err != nil {
+			return 0, errors.Join(err, t.alive())
+		}
+		sum += used
+	}
+	return sum, t.alive()
 }
 
 // wake changes one Service repeatedly until an event reports it, and then waits for pending events of earlier
@@ -122,7 +172,7 @@ func (t *turn) wake(ctx context.Context) error {
 		if err := rest(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
-		if err := t.process.alive(); err != nil {
+		if err := t.alive(); err != nil {
 			return err
 		}
 		t.decode()
@@ -149,13 +199,13 @@ func (t *turn) calm(ctx context.Context) error {
 	began, still := time.Now(), time.Now()
 	for time.Since(began) < t.patience() {
 		offset, err1 := t.audit.size()
-		before, err2 := cpuOf(t.process.pid())
+		before, err2 := t.cpu()
 		if err := errors.Join(err1, err2, rest(ctx, settled)); err != nil {
 			return err
 		}
-		after, err1 := cpuOf(t.process.pid())
+		after, err1 := t.cpu()
 		writes, err2 := t.audit.writes(offset, t.contestant.Name)
-		if err := errors.Join(err1, err2, t.process.alive()); err != nil {
+		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
 		if delete(writes, "leases"); len(writes) > 0 || t.sink.quiet() <= settled {
@@ -182,7 +232,7 @@ func (t *turn) collect(ctx context.Context, limit time.Duration) error {
 		if taken, _ := t.sink.counts(); taken >= want && len(t.outcome().Lost) == 0 || t.sink.quiet() > t.contestant.silent {
 			return nil
 		}
-		if err := t.process.alive(); err != nil {
+		if err := t.alive(); err != nil {
 			return err
 		}
 		if err := rest(ctx, 100*time.Millisecond); err != nil {

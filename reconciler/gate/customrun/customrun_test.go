@@ -94,6 +94,10 @@ func TestParamsChangeTheGate(t *testing.T) {
 	if _, p = request.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
 		t.Error(p)
 	}
+	gate.Spec.Suspend = true
+	if _, p = request.Spec(t.Context(), gate); p == nil || p.Reason != GateSuspended {
+		t.Errorf("a run of a suspended gate begins: %v", p)
+	}
 	if _, r = parse(t, `{"customRef":{`+ref+`,"name":"a"},"params":[{"name":"gate","value":"b"}]}`); true {
 		if _, p = r.Request(); p == nil || p.Reason != InvalidParams {
 			t.Error("a request with two gates was accepted")
@@ -110,7 +114,7 @@ func TestServiceWithoutGate(t *testing.T) {
 		t.Fatal(p)
 	}
 	spec, p := request.Spec(t.Context(), nil)
-	if p != nil || spec.Service != "s" || len(spec.FailOn) != 3 {
+	if p != nil || spec.Service != "s" || spec.FailOn != nil || spec.Schedule != nil {
 		t.Errorf("%+v, %v", spec, p)
 	}
 }

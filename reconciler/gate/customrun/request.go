@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/api/duration"
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -23,6 +23,7 @@ const (
 	InvalidParams         = "InvalidParams"
 	InvalidSpec           = "InvalidSpec"
 	GateNotFound          = "GateNotFound"
+	GateSuspended         = "GateSuspended"
 	InvalidReference      = "InvalidReference"
 	WorkspaceNotSupported = "CustomRunWorkspaceNotSupported"
 )
@@ -90,7 +91,7 @@ var params = map[string]func(a *Request, value string) error{
 		return nil
 	},
 	"timeout": func(a *Request, v string) error {
-		d, err := duration.Parse(v)
+		d, err := time.ParseDuration(v)
 		if err != nil || d <= 0 {
 			return fmt.Errorf("it must be a duration longer than 0, such as 20m")
 		}
@@ -211,8 +212,8 @@ func (a *Request) Service(gate *v1alpha1.CanaryGate) string {
 	return spec.Service
 }
 
-// Spec returns the effective spec: that of the gate or the embedded one, with the params
-// applied.
+// Spec returns that of the gate or the embedded one, with the params applied. Its defaults are set when the run begins:
+// some depend on the time that the CustomRun has.
 func (a *Request) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha1.CanaryGateSpec, *Problem) {
 	var spec *v1alpha1.CanaryGateSpec
 	switch {
@@ -221,6 +222,10 @@ func (a *Request) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha
 	case gate != nil:
 		if p := v1alpha1.UnreadIn(gate.Unread, "spec"); p != nil {
 			return nil, invalid(InvalidSpec, "the gate is not valid: %v", p)
+		}
+		if gate.Spec.Suspend {
+			return nil, invalid(GateSuspended,
+				"CanaryGate %q is suspended, so no run of it begins; set its spec.suspend to false", a.Gate)
 		}
 		spec = gate.Spec.DeepCopy()
 	default:
@@ -233,7 +238,6 @@ func (a *Request) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha
 		return nil, invalid(InvalidParams,
 			"the Service to judge is not specified; refer to a CanaryGate, or set param \"service\"")
 	}
-	spec.SetDefaults(ctx)
 	if err := spec.Validate(ctx); err != nil {
 		return nil, invalid(InvalidSpec, "the gate is not valid with these params: %s", err)
 	}

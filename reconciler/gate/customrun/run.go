@@ -18,6 +18,7 @@ package customrun
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,6 +138,9 @@ func With(u *unstructured.Unstructured, s Status) (*unstructured.Unstructured, e
 	out.Object["status"] = status
 	return out, nil
 }
+
+// Attempts returns the statuses of the known attempts, the current one last.
+func (s *Status) Attempts() []Status { return append(slices.Clone(s.RetriesStatus), *s) }
 
 // GateRun returns the current or last run; nil before the first.
 func (s *Status) GateRun() (*v1alpha1.GateRun, error) {

@@ -19,6 +19,8 @@ const (
 	NoRun = "NoRun"
 	// NewSplit: the last run judged another split, and the next run has not started.
 	NewSplit = "NewSplit"
+	// Suspended: the gate is suspended, so no run of the current split begins.
+	Suspended = "Suspended"
 	// NoSplit: all traffic goes to one Revision.
 	NoSplit = "NoSplit"
 	// TrafficUnknown: the Service is unknown, or its Route is changing.
@@ -90,9 +92,11 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 		if unsplit {
 			a.Verdict = verdict.Pass
 		}
+	case gate.Spec.Suspend && (run == nil || !ofCurrentSplit(gate, run, now)):
+		without(Suspended, "the gate is suspended, so it starts no run for the current split of the traffic")
 	case run == nil:
 		without(NoRun, "the gate has not started a run for the current split of the traffic yet")
-	case run.Service.Name != gate.Spec.Service || !now.JudgedBy(run):
+	case !ofCurrentSplit(gate, run, now):
 		without(NewSplit, "the last run judged another split of the traffic than the current one")
 	default:
 		a.Verdict, a.Message = run.Verdict, run.Message
@@ -102,6 +106,11 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 				run.Verdict)
 		}
 	}
+}
+
+// ofCurrentSplit reports whether a run judged the current split of the Service that the gate names.
+func ofCurrentSplit(gate *v1alpha1.CanaryGate, run *v1alpha1.GateRun, now *gaterun.Service) bool {
+	return run.Service.Name == gate.Spec.Service && now.JudgedBy(run)
 }
 
 // status is the answer for clients that read only the status. Flagger takes 200 as yes

@@ -91,8 +91,16 @@ func TestAnswers(t *testing.T) {
 			inForce(), false,
 			"Running", NewSplit, 425,
 		},
-		"shares of nothing":     {judged("Pass"), split(map[string]int64{"cart-00001": 90, "cart-00002": 10, "cart-00003": 0}), false, "Pass", "Because", 200},
-		"a gate that is new":    {judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil }), inForce(), false, "Running", NoRun, 425},
+		"shares of nothing":  {judged("Pass"), split(map[string]int64{"cart-00001": 90, "cart-00002": 10, "cart-00003": 0}), false, "Pass", "Because", 200},
+		"a gate that is new": {judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil }), inForce(), false, "Running", NoRun, 425},
+		"a suspended gate": {
+			judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run, g.Spec.Suspend = nil, true }), inForce(), false, "Running", Suspended, 425,
+		},
+		"suspended since": {
+			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Suspend = true }),
+			split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", Suspended, 425,
+		},
+		"suspended later":       {judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Suspend = true }), inForce(), false, "Pass", "Because", 200},
 		"an old failure":        {judged("Fail"), whole(), false, "Running", NoSplit, 425},
 		"before the first step": {judged("Fail"), whole(), true, "Pass", NoSplit, 200},
 		"the first step's only": {judged("Running"), inForce(), true, "Running", "Because", 425},

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+)
+
+// rule is a mistake in a spec. The API server refuses it without the webhook, and so does our own validation, by which a
+// gate in a CustomRun is checked.
+type rule struct {
+	// spec is a part of a spec in JSON, or a whole one.
+	spec string
+	// where is the field that both name.
+	where string
+	// both is what both say. ours is what only our own validation says, where the API server has words of its own.
+	both, ours string
+	// unsaid is why the schema cannot say it, and schemaOnly why only the schema does.
+	unsaid, schemaOnly string
+}
+
+// checkRules lets an API server and our own validation refuse each of them.
+func checkRules(t *testing.T, api dynamic.ResourceInterface, rules map[string]rule, object func(string) *unstructured.Unstructured,
+	validate func(*testing.T, *unstructured.Unstructured) error,
+) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		r := rules[name]
+		_, err := api.Create(t.Context(), object(r.spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case r.unsaid != "":
+			if err != nil {
+				t.Errorf("%s: the schema can say it after all: %v", name, err)
+			}
+		case !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), r.where) || !strings.Contains(err.Error(), r.both):
+			t.Errorf("%s: want an error of the API server at %s with %q, got %v", name, r.where, r.both, err)
+		}
+		err = validate(t, object(r.spec))
+		if r.schemaOnly != "" {
+			if err != nil {
+				t.Errorf("%s: we say it, too: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), r.where) || !strings.Contains(err.Error(), r.both) || !strings.Contains(err.Error(), r.ours) {
+			t.Errorf("%s: want an error of ours at %s with %q, got %v", name, r.where, r.both+r.ours, err)
+		}
+	}
+}
+
+// checkRight lets both accept what is right.
+func checkRight(t *testing.T, api dynamic.ResourceInterface, specs []string, object func(string) *unstructured.Unstructured,
+	validate func(*testing.T, *unstructured.Unstructured) error,
+) {
+	t.Helper()
+	for _, spec := range specs {
+		if _, err := api.Create(t.Context(), object(spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+		if err := validate(t, object(spec)); err != nil {
+			t.Errorf("%s: ours: %v", spec, err)
+		}
+	}
+}
+
+func decoded(t *testing.T, from *unstructured.Unstructured, into any) {
+	t.Helper()
+	raw, err := from.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func validateGate(t *testing.T, object *unstructured.Unstructured) error {
+	t.Helper()
+	var gate v1alpha1.CanaryGate
+	decoded(t, object, &gate)
+	if err := gate.Validate(t.Context()); err != nil {
+		return err
+	}
+	return nil
+}
+
+// partOf completes a part of a spec.
+func partOf(rest string) func(string) *unstructured.Unstructured {
+	return func(spec string) *unstructured.Unstructured {
+		if !strings.HasPrefix(spec, "{") {
+			spec = "{" + rest + "," + spec + "}"
+		}
+		return gateOf(spec)
+	}
+}
+
+// metrics returns a spec with one more metric.
+func metrics(m string) string { return `"metrics":[{"type":"EntryErrors"},` + m + `]` }
+
+var gateRules = map[string]rule{
+	"no service":            {spec: `{}`, where: "spec.service", ours: "name of a Knative Service"},
+	"another's service":     {spec: `{"service":"shop/cart"}`, where: "spec.service", ours: "DNS-1035"},
+	"a long service":        {spec: `{"service":"` + strings.Repeat("a", 64) + `"}`, where: "spec.service", ours: "63"},
+	"capitals":              {spec: `"canary":"Cart-2"`, where: "spec.canary", ours: "DNS-1035"},
+	"no name of a Revision": {spec: `"baseline":"cart_1"`, where: "spec.baseline", ours: "DNS-1035"},
+	"the same":              {spec: `"canary":"cart-1","baseline":"cart-1"`, where: "spec.baseline", both: "two different Revisions"},
+	"watch":                 {spec: `"watch":"yes"`, where: "spec.watch"},
+	"half a run":            {spec: `"historyLimit":0.5`, where: "spec.historyLimit"},
+	"less than none":        {spec: `"historyLimit":-1`, where: "spec.historyLimit", ours: "from 0 to 100"},
+	"a long history":        {spec: `"historyLimit":101`, where: "spec.historyLimit", ours: "from 0 to 100"},
+
+	"soon":                {spec: `"schedule":{"warmup":"soon"}`, where: "spec.schedule.warmup", ours: "is not a duration"},
+	"a day":               {spec: `"schedule":{"timeout":"1d"}`, where: "spec.schedule.timeout", ours: "is not a duration"},
+	"ISO 8601":            {spec: `"schedule":{"timeout":"PT20M"}`, where: "spec.schedule.timeout", ours: "90s, 2m or 1h30m"},
+	"an empty duration":   {spec: `"schedule":{"warmup":""}`, where: "spec.schedule.warmup", ours: "is not a duration"},
+	"a number":            {spec: `"schedule":{"warmup":5}`, where: "spec.schedule.warmup", ours: "is not a duration"},
+	"no unit":             {spec: `"schedule":{"warmup":"50"}`, where: "spec.schedule.warmup", ours: "is not a duration"},
+	"before the start":    {spec: `"schedule":{"warmup":"-5s"}`, where: "spec.schedule.warmup", ours: "from 0s"},
+	"endless":             {spec: `"schedule":{"timeout":"99999999h"}`, where: "spec.schedule.timeout", ours: "is not a duration"},
+	"a long warmup":       {spec: `"schedule":{"warmup":"168h1s"}`, where: "spec.schedule.warmup", both: "it must be a duration from 0s to 168h"},
+	"hectic":              {spec: `"schedule":{"interval":"4999ms"}`, where: "spec.schedule.interval", both: "it must be a duration from 5s to 1h"},
+	"rarely":              {spec: `"schedule":{"interval":"1h1s","timeout":"9h"}`, where: "spec.schedule.interval", both: "it must be a duration from 5s to 1h"},
+	"a long minDuration":  {spec: `"schedule":{"minDuration":"169h"}`, where: "spec.schedule.minDuration", both: "it must be a duration from 0s to 168h"},
+	"for ever":            {spec: `"schedule":{"timeout":"168h1s"}`, where: "spec.schedule.timeout", both: "it must be a duration from 5s to 168h"},
+	"no time":             {spec: `"schedule":{"timeout":"2m"}`, where: "spec.schedule.timeout", both: "together; otherwise, no run can pass"},
+	"nearly time":         {spec: `"schedule":{"timeout":"2m13s"}`, where: "spec.schedule.timeout", both: "together; otherwise, no run can pass"},
+	"no time but warmup":  {spec: `"schedule":{"warmup":"28m"}`, where: "spec.schedule.timeout", both: "together; otherwise, no run can pass"},
+	"no time but 3m":      {spec: `"schedule":{"minDuration":"57m","timeout":"1h"}`, where: "spec.schedule.timeout", both: "together; otherwise, no run can pass"},
+	"no look":             {spec: `"schedule":{"interval":"30m"}`, where: "spec.schedule.interval", both: "otherwise, nothing is judged"},
+	"no look after 3m":    {spec: `"schedule":{"interval":"57m","timeout":"1h"}`, where: "spec.schedule.interval", both: "otherwise, nothing is judged"},
+	"no look with warmup": {spec: `"schedule":{"warmup":"29m45s","minDuration":"0s"}`, where: "spec.schedule.interval", both: "otherwise, nothing is judged"},
+
+	"requests as text":   {spec: `"minimum":{"canaryRequests":"300"}`, where: "spec.minimum.canaryRequests"},
+	"half a request":     {spec: `"minimum":{"canaryRequests":1.5}`, where: "spec.minimum.canaryRequests"},
+	"more than a number": {spec: `"minimum":{"canaryRequests":1e30}`, where: "spec.minimum.canaryRequests"},
+	"nothing is enough":  {spec: `"minimum":{"canaryRequests":0}`, where: "spec.minimum.canaryRequests", ours: "from 1 to"},
+	"less than nothing":  {spec: `"minimum":{"baselineRequests":-1}`, where: "spec.minimum.baselineRequests", ours: "from 1 to"},
+	"no shards":          {spec: `"minimum":{"shards":0}`, where: "spec.minimum.shards", ours: "from 1 to"},
+	"too many shards":    {spec: `"minimum":{"shards":100001}`, where: "spec.minimum.shards", ours: "from 1 to"},
+
+	"no metrics":      {spec: `"metrics":[]`, where: "spec.metrics", both: "at least one metric must be critical"},
+	"eleven metrics":  {spec: `"metrics":[` + eleven() + `]`, where: "spec.metrics", ours: "at most 10 are allowed"},
+	"no type":         {spec: metrics(`{"name":"a"}`), where: "spec.metrics[1].type", ours: "ErrorRate, EntryErrors, ClientErrors, SlowRequests, SlowerAnywhere"},
+	"another type":    {spec: metrics(`{"type":"Requests"}`), where: "spec.metrics[1].type", ours: "SlowerAnywhere, Query"},
+	"twice":           {spec: metrics(`{"type":"EntryErrors"}`), where: "spec.metrics[1]", ours: "has the same name"},
+	"the same name":   {spec: metrics(`{"type":"ErrorRate","name":"EntryErrors"}`), where: "spec.metrics", both: "it must be unique in the gate, and defaults to the type"},
+	"no name":         {spec: metrics(`{"type":"ErrorRate","name":"a b"}`), where: "spec.metrics[1].name", ours: "alphanumeric"},
+	"nothing decides": {spec: `"metrics":[{"type":"ErrorRate","dryRun":true},{"type":"SlowRequests","critical":false}]`, where: "spec.metrics", both: "at least one metric must be critical and not dryRun"},
+	"between bounds":  {spec: metrics(`{"type":"SlowRequests","threshold":"300ms"}`), where: "spec.metrics[1].threshold", ours: "5ms 10ms"},
+	"seconds":         {spec: metrics(`{"type":"SlowRequests","threshold":0.5}`), where: "spec.metrics[1].threshold", ours: "such as 500ms"},
+	"a query of ours": {spec: metrics(`{"type":"Query"}`), where: "spec.metrics[1].query", both: "ask the operator"},
+	"a free query":    {spec: metrics(`{"type":"Query","query":"sum(x)"}`), where: "spec.metrics[1].query", ours: "not a query"},
+	"another's query": {spec: metrics(`{"type":"ErrorRate","query":"checkout"}`), where: "spec.metrics[1].query", both: "only metrics of type Query have the field query"},
+	"errors are fast": {spec: metrics(`{"type":"ErrorRate","threshold":"500ms"}`), where: "spec.metrics[1].threshold", both: "only metrics of type SlowRequests have the field threshold"},
+	"codes of errors": {spec: metrics(`{"type":"ErrorRate","ignoreCodes":[404]}`), where: "spec.metrics[1].ignoreCodes", both: "only metrics of type ClientErrors have the field ignoreCodes"},
+	"a failure":       {spec: metrics(`{"type":"ClientErrors","ignoreCodes":[404,500]}`), where: "spec.metrics[1].ignoreCodes[1]", ours: "from 400 to 499"},
+	"a code twice":    {spec: metrics(`{"type":"ClientErrors","ignoreCodes":[404,404]}`), where: "spec.metrics[1].ignoreCodes[1]", ours: "at most once"},
+	"better is bad":   {spec: metrics(`{"type":"ErrorRate","maxOddsRatio":1}`), where: "spec.metrics[1].maxOddsRatio", ours: "more than 1"},
+	"any odds":        {spec: metrics(`{"type":"ErrorRate","maxOddsRatio":101}`), where: "spec.metrics[1].maxOddsRatio", ours: "at most 100"},
+	"percent":         {spec: metrics(`{"type":"ErrorRate","limit":2}`), where: "spec.metrics[1].limit", ours: "less than 1"},
+	"100 %":           {spec: metrics(`{"type":"ErrorRate","limit":1}`), where: "spec.metrics[1].limit", ours: "less than 1"},
+	"a low limit":     {spec: metrics(`{"type":"ErrorRate","limit":0.003}`), where: "spec.metrics[1].limit", both: "it must be more than negligible"},
+	"limit negligible": {
+		spec:  metrics(`{"type":"ErrorRate","limit":0.05,"negligible":0.05}`),
+		where: "spec.metrics[1].limit", both: "it must be more than negligible",
+	},
+	"anywhere's limit": {spec: metrics(`{"type":"SlowerAnywhere","limit":0.1}`), where: "spec.metrics[1].limit", both: "metrics of type SlowerAnywhere have no limit"},
+	"nothing matters":  {spec: metrics(`{"type":"ErrorRate","negligible":1}`), where: "spec.metrics[1].negligible", ours: "less than 1"},
+	"all matters":      {spec: metrics(`{"type":"ErrorRate","negligible":0}`), where: "spec.metrics[1].negligible", ours: "more than 0"},
+	"no weight":        {spec: metrics(`{"type":"ErrorRate","weight":0}`), where: "spec.metrics[1].weight", ours: "more than 0"},
+	"all weight":       {spec: metrics(`{"type":"ErrorRate","weight":1001}`), where: "spec.metrics[1].weight", ours: "at most 1000"},
+	"critical":         {spec: metrics(`{"type":"ErrorRate","critical":"no"}`), where: "spec.metrics[1].critical"},
+
+	"too low is right":  {spec: `"exposure":{"minRatio":1}`, where: "spec.exposure.minRatio", ours: "less than 1"},
+	"right is too high": {spec: `"exposure":{"maxRatio":1}`, where: "spec.exposure.maxRatio", ours: "more than 1"},
+	"too high":          {spec: `"exposure":{"tooHigh":"Pass"}`, where: "spec.exposure.tooHigh", ours: "Inconclusive or Warn"},
+	"too low":           {spec: `"exposure":{"tooLow":"Pass"}`, where: "spec.exposure.tooLow", ours: "Inconclusive or Warn"},
+	"fails unknown":     {spec: `"withoutPast":"Fail"`, where: "spec.withoutPast", ours: "Pass or Warn"},
+	"restarts":          {spec: `"limits":{"restarts":-1}`, where: "spec.limits.restarts", ours: "from 0"},
+	"unaccounted":       {spec: `"limits":{"unaccountedRatio":1.01}`, where: "spec.limits.unaccountedRatio", ours: "at most 1"},
+	"never wrong":       {spec: `"statistics":{"alpha":0}`, where: "spec.statistics.alpha", ours: "more than 0"},
+	"mostly wrong":      {spec: `"statistics":{"beta":0.51}`, where: "spec.statistics.beta", ours: "at most 0.5"},
+	"a ratio as score":  {spec: `"score":{"pass":0.9}`, where: "spec.score.warn", both: "it must not be more than pass"},
+	"score":             {spec: `"score":{"pass":101}`, where: "spec.score.pass", ours: "at most 100"},
+	"coverage":          {spec: `"score":{"minCoverage":50}`, where: "spec.score.minCoverage", ours: "at most 1"},
+	"pass fails":        {spec: `"failOn":["Fail","Pass"]`, where: "spec.failOn[1]", ours: "Warn, Fail, Error, Inconclusive"},
+	"fails twice":       {spec: `"failOn":["Fail","Fail"]`, where: "spec.failOn[1]", ours: "each at most once"},
+	"not fail":          {spec: `"failOn":["Warn"]`, where: "spec.failOn", both: "it must contain Fail; otherwise, the gate stops nothing"},
+	"never fails":       {spec: `"failOn":[]`, where: "spec.failOn", both: "it must contain Fail; otherwise, the gate stops nothing"},
+}
+
+func eleven() string {
+	all := make([]string, 11)
+	for i := range all {
+		all[i] = fmt.Sprintf(`{"type":"ErrorRate","name":"m%d"}`, i)
+	}
+	return strings.Join(all, ",")
+}
+
+var rightGates = []string{
+	`{"service":"cart"}`,
+	`"canary":"cart-00002","baseline":"cart-00001"`,
+	`"canary":"","baseline":""`,
+	`"schedule":{"warmup":"0s","minDuration":"0s"}`,
+	`"schedule":{"interval":"5s"}`,
+	`"schedule":{"timeout":"2m14s"}`,
+	`"schedule":{"minDuration":"56m59s","timeout":"1h"}`,
+	`"schedule":{"interval":"1h","timeout":"1h3m1s"}`,
+	`"schedule":{"warmup":"29m44s","minDuration":"0s"}`,
+	`"schedule":{"warmup":"1h","minDuration":"1m30.5s","timeout":"168h"}`,
+	`"historyLimit":100,"suspend":true`,
+	metrics(`{"type":"SlowRequests","threshold":"2.5s","limit":0.02}`),
+	metrics(`{"type":"SlowRequests","limit":0.001,"negligible":0.0005}`),
+	metrics(`{"type":"SlowRequests","critical":false}`),
+	metrics(`{"type":"EntryErrors","name":"again"}`),
+	metrics(`{"type":"ClientErrors","ignoreCodes":[404,409],"query":""}`),
+	metrics(`{"type":"Query","query":"checkout","name":"Checkout.paid"}`),
+	`"exposure":{"minRatio":0,"maxRatio":1000}`,
+	`"failOn":["Warn","Fail","Error","Inconclusive"]`,
+	`"score":{"pass":80,"warn":80}`,
+}
+
+func checkGateRules(t *testing.T, api dynamic.ResourceInterface) {
+	t.Helper()
+	object := partOf(`"service":"cart"`)
+	checkRules(t, api, gateRules, object, validateGate)
+	right := slices.Clone(rightGates)
+	for _, bound := range v1alpha1.GateThresholds() {
+		right = append(right, metrics(fmt.Sprintf(`{"type":"SlowRequests","threshold":%q}`, bound)))
+	}
+	checkRight(t, api, right, object, validateGate)
+
+	// Which type has which field is in a table in Go, and in the rules of the schema.
+	for _, kind := range v1alpha1.GateMetricTypes() {
+		for _, field := range []string{`"query":"checkout"`, `"threshold":"1s"`, `"ignoreCodes":[404]`, `"limit":0.1`} {
+			query := ""
+			if kind == v1alpha1.MetricQuery && !strings.Contains(field, "query") {
+				query = `,"query":"checkout"`
+			}
+			spec := fmt.Sprintf(`"metrics":[{"type":%q,%s%s}]`, kind, field, query)
+			_, err := api.Create(t.Context(), object(spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if ours := validateGate(t, object(spec)); (err == nil) != (ours == nil) {
+				t.Errorf("%s: the API server says %v, and ours %v", spec, err, ours)
+			}
+		}
+	}
+}
+
+func validateSource(t *testing.T, object *unstructured.Unstructured) error {
+	t.Helper()
+	var s v1alpha1.CDEventSource
+	decoded(t, object, &s)
+	if err := source.Check(&s, namespace, transports.Schemes); err != nil {
+		return err
+	}
+	return nil
+}
+
+// sourceOf is in a namespace of users.
+func sourceOf(spec string) *unstructured.Unstructured {
+	object := partOf(`"sink":{"uri":"http://sink.example.com"}`)(spec)
+	object.SetKind(v1alpha1.SourceKind.Kind)
+	return object
+}
+
+func ref(more string) string {
+	return `{"sink":{"ref":{"apiVersion":"v1","name":"cart",` + more + `}}}`
+}
+
+func kindOf(apiVersion, kind string) string {
+	return fmt.Sprintf(`{"sink":{"ref":{"apiVersion":%q,"kind":%q,"name":"cart"}}}`, apiVersion, kind)
+}
+
+func uri(u string) string { return fmt.Sprintf(`{"sink":{"uri":%q}}`, u) }
+
+// letter returns a source with a dead letter sink.
+func letter(sink string) string { return `"delivery":{"deadLetterSink":` + sink + `}` }
+
+var sourceRules = map[string]rule{
+	"no sink":               {spec: `{}`, where: "spec.sink"},
+	"an empty sink":         {spec: `{"sink":{}}`, where: "spec.sink", both: "neither ref nor uri"},
+	"no kind":               {spec: ref(`"kind":""`), where: "spec.sink.ref", ours: "needs apiVersion, kind and name"},
+	"no name":               {spec: `{"sink":{"ref":{"apiVersion":"v1","kind":"Service"}}}`, where: "spec.sink.ref", ours: "needs apiVersion, kind and name"},
+	"no version":            {spec: `{"sink":{"ref":{"name":"cart","kind":"Service"}}}`, where: "spec.sink.ref", ours: "needs apiVersion, kind and name"},
+	"a path as version":     {spec: kindOf("a/b/v1", "Service"), where: "spec.sink.ref.apiVersion", ours: "GROUP/VERSION"},
+	"a Pod":                 {spec: kindOf("v1", "Pod"), where: "spec.sink.ref", both: "cannot receive events; use a Broker"},
+	"a Deployment":          {spec: kindOf("apps/v1", "Deployment"), where: "spec.sink.ref", both: "cannot receive events; use a Broker"},
+	"an Ingress":            {spec: kindOf("networking.k8s.io/v1", "Ingress"), where: "spec.sink.ref", both: "cannot receive events; use a Broker"},
+	"a gate":                {spec: kindOf("knative-cdevents.dev/v1alpha1", "CanaryGate"), where: "spec.sink.ref", both: "cannot receive events; use a Broker"},
+	"a Revision":            {spec: kindOf("serving.knative.dev/v1", "Revision"), where: "spec.sink.ref", both: "cannot receive events; use a Broker"},
+	"another namespace":     {spec: ref(`"kind":"Service","namespace":"bank"`), where: "spec.sink.ref", ours: "only to objects in its own namespace", unsaid: "rules see the name of an object, not its namespace"},
+	"ref and host":          {spec: `{"sink":{"uri":"//sink/a","ref":{"apiVersion":"v1","kind":"Service","name":"cart"}}}`, where: "spec.sink", ours: "contains a host too"},
+	"ref and scheme":        {spec: `{"sink":{"uri":"http://sink","ref":{"apiVersion":"v1","kind":"Service","name":"cart"}}}`, where: "spec.sink", ours: "contains a host too"},
+	"a path":                {spec: uri("/events"), where: "spec.sink.uri", both: "http://HOST/PATH"},
+	"nothing":               {spec: uri(""), where: "spec.sink.uri", both: "http://HOST/PATH"},
+	"ftp":                   {spec: uri("ftp://sink"), where: "spec.sink.uri", ours: "its scheme must be http, https, kafka or kafkas"},
+	"no host":               {spec: uri("http:///events"), where: "spec.sink.uri", ours: "has an empty hostname"},
+	"only a port":           {spec: uri("http://:80/"), where: "spec.sink.uri", ours: "has an empty hostname"},
+	"only a user":           {spec: uri("https://me@/"), where: "spec.sink.uri", ours: "has an empty hostname"},
+	"not a URI":             {spec: uri("http://[::1"), where: "spec.sink.uri", ours: "missing ']'", unsaid: "no regular expression tells URIs"},
+	"a long URI":            {spec: uri("http://sink/" + strings.Repeat("a", 2048)), where: "spec.sink.uri", ours: "more than 2048 bytes"},
+	"a URI as object":       {spec: `{"sink":{"uri":{"scheme":"http"}}}`, where: "spec.sink.uri"},
+	"no topic":              {spec: uri("kafka://b1:9092,b2:9092"), where: "spec.sink.uri", both: "it must end with the name of a topic"},
+	"a query for a topic":   {spec: uri("kafka://b1/events?acks=1"), where: "spec.sink.uri", ours: "neither a query nor a fragment"},
+	"a user of Kafka":       {spec: uri("kafkas://me@b1/events"), where: "spec.sink.uri", ours: "specify user and password in spec.auth"},
+	"no letters":            {spec: letter(`{}`), where: "spec.delivery.deadLetterSink", both: "neither ref nor uri"},
+	"letters to a Pod":      {spec: letter(`{"ref":{"apiVersion":"v1","kind":"Pod","name":"a"}}`), where: "spec.delivery.deadLetterSink.ref", both: "cannot receive events; use a Broker"},
+	"letters to nobody":     {spec: letter(`{"uri":"http://"}`), where: "spec.delivery.deadLetterSink.uri", ours: "has an empty hostname"},
+	"letters without topic": {spec: letter(`{"uri":"kafka://b1"}`), where: "spec.delivery.deadLetterSink.uri", both: "it must end with the name of a topic"},
+
+	"retry":          {spec: `"delivery":{"retry":-1}`, where: "spec.delivery.retry", ours: "must not be negative"},
+	"backoff":        {spec: `"delivery":{"backoffPolicy":"often"}`, where: "spec.delivery.backoffPolicy", ours: "linear or exponential"},
+	"format":         {spec: `"delivery":{"format":"yaml"}`, where: "spec.delivery.format", ours: "binary or json"},
+	"a bare number":  {spec: `"delivery":{"timeout":"30"}`, where: "spec.delivery.timeout"},
+	"a month":        {spec: `"delivery":{"backoffDelay":"P1M"}`, where: "spec.delivery.backoffDelay", ours: "years and months"},
+	"P":              {spec: `"delivery":{"retryAfterMax":"P"}`, where: "spec.delivery.retryAfterMax"},
+	"two hours":      {spec: `"delivery":{"timeout":"PT2H"}`, where: "spec.delivery.timeout", unsaid: "CEL does not know ISO 8601"},
+	"version":        {spec: `"cdevents":{"version":"0.3"}`, where: "spec.cdevents.version", ours: `must be "0.5" or "0.4"`},
+	"replay":         {spec: `"replay":"Everything"`, where: "spec.replay", schemaOnly: "it was never stored, and would be read as None"},
+	"no environment": {spec: `"environment":{}`, where: "spec.environment.id", ours: "is empty"},
+	"blank":          {spec: `"environment":{"id":" "}`, where: "spec.environment.id", ours: "is empty"},
+	"long id":        {spec: `"environment":{"id":"` + strings.Repeat("a", 1025) + `"}`, where: "spec.environment", ours: "more than 1024 bytes"},
+	"two words":      {spec: `"environment":{"id":"a","source":"two words"}`, where: "spec.environment.source", unsaid: "no regular expression tells URIs"},
+	"capital":        {spec: `"ceOverrides":{"extensions":{"Team":"a"}}`, where: "spec.ceOverrides.extensions", both: "names that CloudEvents does not allow (only lowercase letters and digits)"},
+	"a number":       {spec: `"ceOverrides":{"extensions":{"a":1}}`, where: "spec.ceOverrides.extensions"},
+	"65 extensions":  {spec: `"ceOverrides":{"extensions":{` + extensions(65) + `}}`, where: "spec.ceOverrides.extensions", ours: "more than 64"},
+	"operator":       {spec: `"selector":{"matchExpressions":[{"key":"a","operator":"Is"}]}`, where: "spec.selector", ours: "not a valid label selector"},
+	"in nothing":     {spec: `"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}`, where: "spec.selector", ours: "not a valid label selector"},
+	"exists as":      {spec: `"selector":{"matchExpressions":[{"key":"a","operator":"Exists","values":["b"]}]}`, where: "spec.selector", ours: "not a valid label selector"},
+	"a wrong label":  {spec: `"selector":{"matchLabels":{"a b":"c"}}`, where: "spec.selector", unsaid: "the keys of a map have no pattern, and a rule over them costs too much"},
+	"of others":      {spec: `"namespaceSelector":{}`, where: "spec.namespaceSelector", unsaid: "it depends on the namespace of the controller"},
+	"an expression":  {spec: `"filters":[{"cesql":"1 + 1"}]`, where: "spec.filters[0]", unsaid: "only a parser of CESQL can tell"},
+	"long filter":    {spec: `"filters":[{"cesql":"` + strings.Repeat("x", 1025) + `"}]`, where: "spec.filters[0]"},
+	"many filters":   {spec: `"filters":[{}` + strings.Repeat(`,{}`, 64) + `]`, where: "spec.filters"},
+	"many in one":    {spec: `"filters":[{"any":[{}` + strings.Repeat(`,{}`, 64) + `]}]`, where: "spec.filters[0]"},
+}
+
+func extensions(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`"a%d":"b"`, i)
+	}
+	return strings.Join(all, ",")
+}
+
+var rightSources = []string{
+	uri("http://sink"), uri("HTTPS://me:secret@sink:8443/a?b"), uri("http://[fd00::1]:80/"), uri("kafka://b1:9092,b2:9092/events.new-1_a"),
+	kindOf("v1", "Service"), kindOf("eventing.knative.dev/v1", "Broker"), kindOf("serving.knative.dev/v1", "Route"), kindOf("example.com/v1", "Any"),
+	`{"sink":{"uri":"/a:b","ref":{"apiVersion":"v1","kind":"Service","name":"cart"}}}`,
+	letter(`{"uri":"http://letters"}`),
+	`"delivery":{"timeout":"PT0.5S","backoffDelay":"1.5s","retryAfterMax":"P1D"}`, `"delivery":{"timeout":"1m30s","retryAfterMax":"PT0S"}`,
+	`"ceOverrides":{"extensions":{` + extensions(64) + `}}`,
+	`"selector":{"matchExpressions":[{"key":"a","operator":"NotIn","values":["b",""]},{"key":"c","operator":"DoesNotExist","values":[]}]}`,
+	`"environment":{"id":"prod","source":"https://example.com/environments"}`,
+}
+
+func checkSourceRules(t *testing.T, api dynamic.ResourceInterface) {
+	t.Helper()
+	checkRules(t, api, sourceRules, sourceOf, validateSource)
+	checkRight(t, api, rightSources, sourceOf, validateSource)
+}
