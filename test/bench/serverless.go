@@ -16,7 +16,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 )
 
 // serverless is the doorbell and a core that does not sleep. What Serving needs to start its pod depends on the cluster,
@@ -41,6 +40,9 @@ type woken struct {
 	Main, Doorbell memory
 	// BellCPU is the part of the processor time that the doorbell needed.
 	BellCPU time.Duration
+	// Sweep is what one more sweep costs, after the changes.
+	Sweep     cpu
+	SweepTook time.Duration
 }
 
 // sleepless measures how fast the core starts, and then compares it with programs that stay, at a calm pace.
@@ -98,7 +100,29 @@ func (b *bench) calmly(ctx context.Context, t *turn, w *woken) error {
 	if w.Main, err = memoryOf(t.process.pid()); err != nil || len(t.beside) == 0 {
 		return err
 	}
-	w.Doorbell, err = memoryOf(t.beside[0].pid())
+	if w.Doorbell, err = memoryOf(t.beside[0].pid()); err != nil {
+		return err
+	}
+	return b.sweep(ctx, t, w)
+}
+
+// sweep has the core sweep, while nothing has changed.
+func (b *bench) sweep(ctx context.Context, t *turn, w *woken) error {
+	token, err := b.doorbellToken(ctx, coreAudience)
+	if err != nil {
+		return err
+	}
+	before, err := b.cpuNow(t.process.pid())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := b.answered(ctx, t.process, t.address, token, sweepRing); err != nil {
+		return err
+	}
+	w.SweepTook = time.Since(began)
+	after, err := b.cpuNow(t.process.pid())
+	w.Sweep = after.minus(before)
 	return err
 }
 
@@ -114,7 +138,7 @@ func (b *bench) starts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = b.answered(ctx, core, address, token)
+		err = b.answered(ctx, core, address, token, b.changeRing())
 		took := time.Since(began)
 		core.stop()
 		if err != nil {
@@ -129,8 +153,19 @@ func (b *bench) starts(ctx context.Context) error {
 // coreAudience is the audience that the core expects in tokens.
 const coreAudience = "knative-cdevents-core"
 
-// answered rings about the probe until the core has answered.
-func (b *bench) answered(ctx context.Context, core *process, address, token string) error {
+// sweepRing is that of PingSource.
+var sweepRing = map[string]string{"Ce-Type": "dev.knative.sources.ping"}
+
+// changeRing is about the probe.
+func (b *bench) changeRing() map[string]string {
+	return map[string]string{
+		"Ce-Type": "dev.knative.apiserver.ref.update", "Ce-Apiversion": "serving.knative.dev/v1", "Ce-Kind": "Service",
+		"Ce-Namespace": namespace, "Ce-Name": b.cast.probe.route.Name,
+	}
+}
+
+// answered rings until the core has answered.
+func (b *bench) answered(ctx context.Context, core *process, address, token string, ring map[string]string) error {
 	for end := time.Now().Add(awake); time.Now().Before(end); {
 		if err := core.alive(); err != nil {
 			return err
@@ -140,10 +175,11 @@ func (b *bench) answered(ctx context.Context, core *process, address, token stri
 			return fmt.Errorf("making a ring: %w", err)
 		}
 		for name, value := range map[string]string{
-			"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Source": "/bench", "Ce-Type": "dev.knative.apiserver.ref.update",
-			"Ce-Apiversion": "serving.knative.dev/v1", "Ce-Kind": "Service", "Ce-Namespace": namespace, "Ce-Name": b.cast.probe.route.Name,
-			"Authorization": "Bearer " + token,
+			"Ce-Specversion": "1.0", "Ce-Id": "1", "Ce-Source": "/bench", "Authorization": "Bearer " + token,
 		} {
+			r.Header.Set(name, value)
+		}
+		for name, value := range ring {
 			r.Header.Set(name, value)
 		}
 		response, err := http.DefaultClient.Do(r)
@@ -171,7 +207,7 @@ func (t *turn) startServerless(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.process = core
+	t.process, t.address = core, address
 	bell, err := t.launchDoorbell(ctx, address)
 	if err != nil {
 		core.stop()
@@ -255,18 +291,20 @@ func (r report) serverless(p *page) {
 	}
 	p.head("Serverless: %d changes at %d a second", all[0].Changes, r.plan.CalmPace)
 	p.row("program", "Services", "p50 ms", "p99 ms", "lost", "CPU ms per event: program", "of that, the doorbell", "to resident", "API server", "to resident",
-		"API writes per event", "resident", "doorbell, resident", "doorbell, peak")
-	p.rule(14)
+		"API writes per event", "resident", "doorbell, resident", "doorbell, peak", "a sweep", "CPU ms: core", "API server")
+	p.rule(17)
 	for _, w := range all {
 		peer := r.woken(ours, w.Services)
 		bell, peak, ring := "–", "–", "–"
+		took, swept, server := "–", "–", "–"
 		if w.Doorbell.Resident > 0 {
+			took, swept, server = seconds(w.SweepTook), fmt.Sprint(w.Sweep.Program.Milliseconds()), fmt.Sprint(w.Sweep.APIServer.Milliseconds())
 			bell, peak, ring = mebibytes(w.Doorbell.Resident), mebibytes(w.Doorbell.Peak), fmt.Sprintf("%.1f", w.perEvent(w.BellCPU))
 		}
 		p.row(w.Contestant, fmt.Sprint(w.Services), fmt.Sprintf("%.1f", p50(w.result)), fmt.Sprintf("%.1f", p99(w.result)), fmt.Sprint(len(w.Lost)),
 			fmt.Sprintf("%.1f", w.perEvent(w.CPU.Program)), ring, ratio(w.perEvent(w.CPU.Program), peer.perEvent(peer.CPU.Program)),
 			fmt.Sprintf("%.1f", w.perEvent(w.CPU.APIServer)), ratio(w.perEvent(w.CPU.APIServer), peer.perEvent(peer.CPU.APIServer)),
-			apiWrites([]result{w.result}), mebibytes(w.Main.Resident), bell, peak)
+			apiWrites([]result{w.result}), mebibytes(w.Main.Resident), bell, peak, took, swept, server)
 	}
 	p.line("")
 	p.line("The core was warm, and had no pod to start. After exec, it answered its first ring in %v (p50 of %d starts; %v at most). The doorbell's writes of its Lease do not count. %s",
@@ -275,7 +313,9 @@ func (r report) serverless(p *page) {
 }
 
 // perEvent is a time in milliseconds, divided by the number of events.
-func (w woken) perEvent(d time.Duration) float64 { return milliseconds(d) / float64(max(w.Arrived(), 1)) }
+func (w woken) perEvent(d time.Duration) float64 {
+	return milliseconds(d) / float64(max(w.Arrived(), 1))
+}
 
 func resultsOf(all []woken) []result {
 	out := make([]result, len(all))
@@ -327,4 +367,3 @@ func (r report) serverlessAims(p *page) {
 			verdict(mine <= processorBy*theirs))
 	}
 }
-

@@ -33,6 +33,8 @@ type turn struct {
 	process    *process
 	// beside are further programs that belong to the contestant.
 	beside []*process
+	// address is that of the core, in the serverless mode.
+	address string
 
 	// arrivals are the decoded requests; decoded is their number.
 	arrivals []arrival
