@@ -99,8 +99,8 @@ soak: ## Simulate ten million changes from a new seed (CHANGES=1000000 for fewer
 
 .PHONY: worlds
 worlds: export GOGC ?= 400
-worlds: ## Play simulated canaries, and print how often they get which verdict (ONLY='late|cold' for some, RUNS=400, SEED=2; UPDATE=1 writes the table of docs/judging.md)
-	@go run ./test/worlds -runs $(or $(RUNS),100) -seed $(or $(SEED),1) $(if $(ONLY),-only '$(ONLY)') $(if $(UPDATE),-write docs/judging.md)
+worlds: ## Play simulated canaries, and print how often they get which verdict (ONLY='late|cold' for some, RUNS=400, SEED=2; UPDATE=1 writes the table of docs/lab/judging.md)
+	@go run ./test/worlds -runs $(or $(RUNS),100) -seed $(or $(SEED),1) $(if $(ONLY),-only '$(ONLY)') $(if $(UPDATE),-write docs/lab/judging.md)
 
 # The linter caches findings by content, with absolute paths. A clone must not get the findings of another one,
 # because the path rules in .golangci.yml would not match them.

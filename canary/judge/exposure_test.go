@@ -166,7 +166,7 @@ func TestTrafficAtOtherTimes(t *testing.T) {
 		{"1.51 times, 20 of 100, all in bursts", otherTimes{canary: 20, ratio: 1.51, traffic: allBurst}, all, .05, 0, false},
 		{"healthy, the same, sigma 1", otherTimes{canary: 20, ratio: 1, traffic: allBurst, sigma: 1}, .05, all, 0, false},
 		{"1.51 times, the same, sigma 1", otherTimes{canary: 20, ratio: 1.51, traffic: allBurst, sigma: 1}, all, .05, 0, false},
-		// A limit that docs/judging.md states: the shards with most of a window's requests differ.
+		// A limit that docs/lab/judging.md states: the shards with most of a window's requests differ.
 		{"healthy, 5 of 100 with 20 times the traffic in bursts, sigma 1", otherTimes{canary: 5, ratio: 1, traffic: bursts, sigma: 1}, .2, all, 0, false},
 		{"1.51 times, the same, sigma 1", otherTimes{canary: 5, ratio: 1.51, traffic: bursts, sigma: 1}, all, .1, 0, false},
 	} {

@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// openRuns is the number of runs per world of open requests; the table of docs/judging.md takes 300 of
+// openRuns is the number of runs per world of open requests; the table of docs/lab/judging.md takes 300 of
 // each.
 var openRuns = flag.Int("open-runs", 0, "how many runs of each world of open requests; 0 for a few")
 
@@ -34,7 +34,7 @@ type openWorld struct {
 
 const cutOffAfter = 300.0
 
-// The seeds of docs/judging.md.
+// The seeds of docs/lab/judging.md.
 const (
 	hangingSeed = 28
 	healthySeed = 82

@@ -26,7 +26,7 @@ func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) verdict
 	return run.Last
 }
 
-// Each row is a row of the table of situations in docs/judging.md.
+// Each row is a row of the table of situations in docs/lab/judging.md.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	half := errorsOnly().withLimit(0.02)

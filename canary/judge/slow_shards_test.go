@@ -140,7 +140,7 @@ func TestShardsWhoseRequestsTakeLonger(t *testing.T) {
 	}
 }
 
-// TestStreamsThatBeginWithTheCanary measures a limit that docs/judging.md states: a stream that has not
+// TestStreamsThatBeginWithTheCanary measures a limit that docs/lab/judging.md states: a stream that has not
 // ended looks like a hanging request. The baseline's streams are in a steady state, and the canary's
 // start with it.
 func TestStreamsThatBeginWithTheCanary(t *testing.T) {

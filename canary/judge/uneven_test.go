@@ -15,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// The number of runs of each scenario of shards, and the first seed. A table for docs/judging.md takes
+// The number of runs of each scenario of shards, and the first seed. A table for docs/lab/judging.md takes
 // a thousand of each, and half an hour of two cores.
 var (
 	shardRuns = flag.Int("shard-runs", 0, "how many runs of each scenario with uneven shards; 0 for a few of the most important ones")
@@ -160,7 +160,7 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 }
 
 // The guarantees for shards, on seeds that were not used for any choice. The rows are those of
-// docs/judging.md; each gives how often a run may fail or pass at most, or must at least.
+// docs/lab/judging.md; each gives how often a run may fail or pass at most, or must at least.
 func TestUnevenShards(t *testing.T) {
 	t.Parallel()
 	type bounds struct{ fail, power, pass float64 }

@@ -132,7 +132,7 @@ func manyRuns() int {
 	return runs
 }
 
-// A healthy canary gets what it should get, whatever its share and the traffic are. docs/judging.md has the figures:
+// A healthy canary gets what it should get, whatever its share and the traffic are. docs/lab/judging.md has the figures:
 // WORLD_RUNS=200 WORLD_SEED=101 go test ./test/worlds -run TestHealthyCanariesGetTheirShare -v
 func TestHealthyCanariesGetTheirShare(t *testing.T) {
 	t.Parallel()
