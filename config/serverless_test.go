@@ -200,8 +200,11 @@ func TestServerlessIsWired(t *testing.T) {
 	knative, d := coreService(t), doorbellDeployment(t)
 	pod := d.Spec.Template.Spec
 	flags := flagsOf(t, "doorbell", pod.Containers[0].Args)
-	if want := fmt.Sprintf("http://%s.%s.svc", knative.Name, namespace); flags["core"] != want {
+	if want := fmt.Sprintf("http://%s.%s", knative.Name, namespace); flags["core"] != want {
 		t.Errorf("it rings %s, want %s", flags["core"], want)
+	}
+	if others := foundIn(strings.TrimPrefix(flags["core"], "http://"), namespace); len(others) != 1 || others[0] != namespace {
+		t.Errorf("the core is looked for in the namespaces %q", others)
 	}
 	plain, service := inFolder[*appsv1.Deployment](t, serverlessPlain)[0], inFolder[*corev1.Service](t, serverlessPlain)[0]
 	if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(plain.Spec.Template.Labels)) || service.Name != knative.Name ||
@@ -246,6 +249,22 @@ func TestServerlessIsWired(t *testing.T) {
 	if *d.Spec.Replicas != 1 || *plain.Spec.Replicas != 1 {
 		t.Error("one replica is enough")
 	}
+}
+
+// foundIn returns the namespaces whose Services may answer for a name, up to the one that must, in the order in which a pod
+// asks: it tries names with fewer dots than five below each of its search domains. A Service has the name
+// service.namespace.svc.cluster.local, and its endpoints may have another part before that.
+func foundIn(name, own string) (namespaces []string) {
+	for _, search := range []string{own + ".svc.cluster.local", "svc.cluster.local", "cluster.local"} {
+		parts, is := strings.CutSuffix(name+"."+search, ".svc.cluster.local")
+		if all := strings.Split(parts, "."); is && (len(all) == 2 || len(all) == 3) {
+			namespaces = append(namespaces, all[len(all)-1])
+			if len(all) == 2 {
+				break
+			}
+		}
+	}
+	return slices.Compact(namespaces)
 }
 
 func TestServerlessRunsWithoutPrivileges(t *testing.T) {
