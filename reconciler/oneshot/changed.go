@@ -190,7 +190,7 @@ func (c *Core) ofSubject(ctx context.Context, name types.NamespacedName) (keys [
 
 // services calls a function for the Services of a namespace, or of all, until it returns false.
 func (c *Core) services(ctx context.Context, namespace string, each func(*servingv1.Service) bool) error {
-	return pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
+	return pages(page, func(opts metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := c.Serving.ServingV1().Services(namespace).List(ctx, opts)
 		if err != nil {
 			_, err := missing(err)
@@ -210,20 +210,11 @@ func (c *Core) entered(ctx context.Context, namespace string, choose func(*v1alp
 ) ([]types.NamespacedName, error) {
 	selected := fields.Set{"spec.kind": keyOf(types.NamespacedName{}).Kind, "spec.namespace": namespace}
 	keys := map[types.NamespacedName]bool{}
-	err := pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
-		opts.FieldSelector = selected.AsSelector().String()
-		list, err := c.Subjects.List(ctx, opts)
-		if err != nil {
-			return nil, fmt.Errorf("listing the CDEventSubjects of namespace %s: %w", namespace, err)
+	err := c.entries(ctx, selected.AsSelector().String(), func(e *v1alpha1.CDEventSubject) {
+		key := types.NamespacedName{Namespace: namespace, Name: e.Spec.Name}
+		if ledger.KeyOf(e.Spec) == keyOf(key) && choose(e) {
+			keys[key] = true
 		}
-		for i := range list.Items {
-			e := &list.Items[i]
-			key := types.NamespacedName{Namespace: namespace, Name: e.Spec.Name}
-			if ledger.KeyOf(e.Spec) == keyOf(key) && choose(e) {
-				keys[key] = true
-			}
-		}
-		return list, nil
 	})
 	return inOrder(keys), err
 }
