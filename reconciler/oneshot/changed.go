@@ -190,7 +190,7 @@ func (c *Core) ofSubject(ctx context.Context, name types.NamespacedName) (keys [
 
 // services calls a function for the Services of a namespace, or of all, until it returns false.
 func (c *Core) services(ctx context.Context, namespace string, each func(*servingv1.Service) bool) error {
-	return pages(page, func(opts metav1.ListOptions) (metav1.ListInterface, error) {
+	return pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := c.Serving.ServingV1().Services(namespace).List(ctx, opts)
 		if err != nil {
 			_, err := missing(err)

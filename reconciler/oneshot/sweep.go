@@ -18,13 +18,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
-const (
-	// page is how many objects are listed at once.
-	page = 100
-	// entryPage is the same for CDEventSubjects. Each has a few KiB, but half a MiB while a sink does not answer for long,
-	// and takes three times as much while it is read. Several rings may list them at once.
-	entryPage = 10
-)
+// page is how many objects are listed at once. Most have a few KiB. But a CDEventSubject has half a MiB while a sink does
+// not answer for long, a Service may have more, and what is read takes three times as much for a moment. Several rings may
+// list at once.
+const page = 10
 
 // Sweep visits every source and every Service, and every CDEventSubject whose Service is gone. It finds whatever nobody
 // has asked for, and counts what is pending for each source. The first one takes the baseline: what is older is not
@@ -98,7 +95,7 @@ func (c *Core) Source(ctx context.Context, name types.NamespacedName) error {
 
 // allSources reads the sources of all namespaces.
 func (c *Core) allSources(ctx context.Context) (all []*v1alpha1.CDEventSource, err error) {
-	err = pages(page, func(opts metav1.ListOptions) (metav1.ListInterface, error) {
+	err = pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
 		list, err := c.Sources(ctx, metav1.NamespaceAll, opts)
 		if err != nil {
 			return nil, fmt.Errorf("listing CDEventSources: %w", err)
@@ -146,7 +143,7 @@ func (c *Core) chosen(ctx context.Context, but map[types.NamespacedName]bool, ch
 
 // entries calls a function for the CDEventSubjects that a field selector selects.
 func (c *Core) entries(ctx context.Context, selector string, each func(*v1alpha1.CDEventSubject)) error {
-	return pages(entryPage, func(opts metav1.ListOptions) (metav1.ListInterface, error) {
+	return pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
 		opts.FieldSelector = selector
 		list, err := c.Subjects.List(ctx, opts)
 		if err != nil {
@@ -184,10 +181,10 @@ func (c *Core) visit(ctx context.Context, keys []types.NamespacedName,
 	return parallel(c.Parallel, work)
 }
 
-// pages calls a function for each page of a list, of so many objects. It must not take long: the API server forgets the
+// pages calls a function for each page of a list. It must not take long: the API server forgets the
 // list after some minutes.
-func pages(size int64, one func(metav1.ListOptions) (metav1.ListInterface, error)) error {
-	for opts := (metav1.ListOptions{Limit: size}); ; {
+func pages(one func(metav1.ListOptions) (metav1.ListInterface, error)) error {
+	for opts := (metav1.ListOptions{Limit: page}); ; {
 		list, err := one(opts)
 		if err != nil {
 			return err
