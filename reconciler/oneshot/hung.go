@@ -17,7 +17,7 @@ import (
 
 const (
 	// A source whose sink hangs is sent nothing for firstPause, doubled each time that it hangs again, to lastPause.
-	firstPause = 30 * time.Second
+	firstPause = 10 * time.Second
 	lastPause  = 5 * time.Minute
 	// hangsAfter is the part of the longest time of an attempt after which one that fails has hung.
 	hangsAfter = 4

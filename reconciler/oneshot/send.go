@@ -24,7 +24,7 @@ import (
 func (l *look) send(ctx context.Context) error {
 	work := map[types.UID]delivery.Work{}
 	ctx, cancel := context.WithCancel(ctx)
-	to := &bounded{Transport: l.c.Transport, most: l.c.Within * 2 / 3, hangs: map[types.UID]bool{}}
+	to := &bounded{Transport: l.c.Transport, most: l.c.Within * 5 / 6, hangs: map[types.UID]bool{}}
 	l.delivery = delivery.New(ctx, delivery.Options{
 		Ledger: l.ledger, Transport: to, Render: cdevents.Render, Filters: l.filters, Metrics: l.c.Metrics,
 		Leader: everything{}, Now: l.c.Now, Random: l.c.Random,
