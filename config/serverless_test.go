@@ -17,11 +17,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"knative.dev/eventing/pkg/apis/eventing"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/eventing/pkg/apis/feature"
@@ -198,8 +200,11 @@ func TestServerlessIsWired(t *testing.T) {
 	knative, d := coreService(t), doorbellDeployment(t)
 	pod := d.Spec.Template.Spec
 	flags := flagsOf(t, "doorbell", pod.Containers[0].Args)
-	if want := fmt.Sprintf("http://%s.%s.svc", knative.Name, namespace); flags["core"] != want {
+	if want := fmt.Sprintf("http://%s.%s", knative.Name, namespace); flags["core"] != want {
 		t.Errorf("it rings %s, want %s", flags["core"], want)
+	}
+	if others := foundIn(strings.TrimPrefix(flags["core"], "http://"), namespace); len(others) != 1 || others[0] != namespace {
+		t.Errorf("the core is looked for in the namespaces %q", others)
 	}
 	plain, service := inFolder[*appsv1.Deployment](t, serverlessPlain)[0], inFolder[*corev1.Service](t, serverlessPlain)[0]
 	if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(plain.Spec.Template.Labels)) || service.Name != knative.Name ||
@@ -244,6 +249,22 @@ func TestServerlessIsWired(t *testing.T) {
 	if *d.Spec.Replicas != 1 || *plain.Spec.Replicas != 1 {
 		t.Error("one replica is enough")
 	}
+}
+
+// foundIn returns the namespaces whose Services may answer for a name, up to the one that must, in the order in which a pod
+// asks: it tries names with fewer dots than five below each of its search domains. A Service has the name
+// service.namespace.svc.cluster.local, and its endpoints may have another part before that.
+func foundIn(name, own string) (namespaces []string) {
+	for _, search := range []string{own + ".svc.cluster.local", "svc.cluster.local", "cluster.local"} {
+		parts, is := strings.CutSuffix(name+"."+search, ".svc.cluster.local")
+		if all := strings.Split(parts, "."); is && (len(all) == 2 || len(all) == 3) {
+			namespaces = append(namespaces, all[len(all)-1])
+			if len(all) == 2 {
+				break
+			}
+		}
+	}
+	return slices.Compact(namespaces)
 }
 
 func TestServerlessRunsWithoutPrivileges(t *testing.T) {
@@ -398,6 +419,14 @@ func TestSleepingChangesNothingElse(t *testing.T) {
 	if err := cp.Create(ctx, "config/100-namespace.yaml", "config/500-controller.yaml", "config/optional/serverless/200-roles.yaml"); err != nil {
 		t.Fatal(err)
 	}
+	admin, err := kubernetes.NewForConfig(cp.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.AppsV1().Deployments(namespace).Patch(ctx, "controller", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"theirs":"kept"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, account := range []string{"core", "controller"} {
 		as := cp.As("system:serviceaccount:"+namespace+":"+account, "system:serviceaccounts")
 		as.WarningHandler = rest.NoWarnings{}
@@ -419,9 +448,39 @@ func TestSleepingChangesNothingElse(t *testing.T) {
 		for what, text := range map[string]string{
 			"an image": image(tag), "a label of pods": `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`,
 			"a label": `{"metadata":{"labels":{"a":"b"}}}`, "a finalizer": `{"metadata":{"finalizers":["example.com/a"]}}`,
+			"the strategy": `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`,
+			// A rollout that an administrator begins would never be done.
+			"a pause": `{"spec":{"paused":true}}`, "a delay": `{"spec":{"minReadySeconds":7}}`,
+			"a deadline": `{"spec":{"progressDeadlineSeconds":500}}`, "the history": `{"spec":{"revisionHistoryLimit":0}}`,
+			// Kubernetes' own controller takes the pods of an earlier revision then, with an image that has been replaced.
+			"a rollback":            `{"metadata":{"annotations":{"deprecated.deployment.rollback.to":"1"}}}`,
+			"another's annotation":  `{"metadata":{"annotations":{"theirs":"other"}}}`,
+			"no annotation":         `{"metadata":{"annotations":{"theirs":null}}}`,
+			"the last applied spec": `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}}}`,
 		} {
-			if err := patch(text); err == nil || !strings.Contains(err.Error(), "only the replicas and the annotations") {
+			if err := patch(text); err == nil || !strings.Contains(err.Error(), "only the replicas and their own annotations") {
 				t.Errorf("%s sets %s: %v", account, what, err)
+			}
+		}
+		for _, subresource := range []string{"scale", "status"} {
+			_, err := kube.AppsV1().Deployments(namespace).Patch(ctx, "controller", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, subresource)
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("%s patches the %s: %v", account, subresource, err)
+			}
+		}
+		force := metav1.PatchOptions{FieldManager: account, Force: ptr.To(true)}
+		for kind, text := range map[types.PatchType]string{
+			types.JSONPatchType:           `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example.com/other"}]`,
+			types.StrategicMergePatchType: image(tag),
+			types.ApplyPatchType:          `{"apiVersion":"apps/v1","kind":"Deployment",` + image(tag)[1:],
+		} {
+			opts := metav1.PatchOptions{}
+			if kind == types.ApplyPatchType {
+				opts = force
+			}
+			_, err := kube.AppsV1().Deployments(namespace).Patch(ctx, "controller", kind, []byte(text), opts)
+			if err == nil || !strings.Contains(err.Error(), "only the replicas and their own annotations") {
+				t.Errorf("%s sets an image by %s: %v", account, kind, err)
 			}
 		}
 		if err := patch(`{"metadata":{"annotations":{"knative-cdevents.dev/awake":"asleep"}},"spec":{"replicas":0}}`); err != nil {

@@ -12,10 +12,12 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
 // resume continues what another process has begun that keeps nothing in memory: the event has failed so often, and must
-// not be sent before that time. What this process knows itself is newer. An event that was never sent need not wait.
+// not be sent before that time. What this process knows itself is newer. An event that was never sent need not wait, and
+// none longer than any attempt of its source does: the other clock may have been wrong by years.
 func (q *sourceQueue) resume(a *attempt) decision {
 	had := a.pending.Attempt
 	if had == nil || had.Tries == 0 || had.Sink != sinkHash(a.source) {
@@ -26,9 +28,17 @@ func (q *sourceQueue) resume(a *attempt) decision {
 	if q.retries.byObject[a.key].of(a.pending) {
 		return next
 	}
+	policy, err := transport.NewPolicy(a.source.Spec.Delivery)
+	if err != nil {
+		policy = transport.DefaultPolicy() // prepare reports it
+	}
+	notBefore := had.NotBefore.Time
+	if latest := q.d.Now().Add(policy.LongestWait()); notBefore.After(latest) {
+		notBefore = latest
+	}
 	q.retries.set(a.key, retry{
 		line: a.pending.Name, sequence: a.pending.Transition.Sequence, at: a.pending.Transition.Time,
-		tries: int(had.Tries), failures: int(had.Failures), notBefore: had.NotBefore.Time,
+		tries: int(had.Tries), failures: int(had.Failures), notBefore: notBefore,
 	})
 	if wait := q.retries.wait(a.key, q.d.Now()); wait > 0 {
 		return after(wait)

@@ -82,6 +82,30 @@ func TestAttemptsBelongToSink(t *testing.T) {
 	}
 }
 
+// A process whose clock was years ahead keeps no event from its sink for years. Nobody waits longer than the source has
+// an attempt wait.
+func TestAttemptsOfAWrongClock(t *testing.T) {
+	for name, source := range map[string]*v1alpha1.CDEventSource{"default": counted(9, "PT1S"), "a day": counted(9, "P1D")} {
+		s := newStage(t, source)
+		s.ledger.UseDelivery(unsent{})
+		s.answer("sink", refuse(503, transport.Retry))
+		s.happens(t, "cart", lifecycle.Created)
+		now := time.Now()
+		_, a := once(t, s, source, now.AddDate(10, 0, 0))
+		s.stored(a)
+		most := map[string]time.Duration{"default": 5 * time.Minute, "a day": 24 * time.Hour}[name]
+		again, b := once(t, s, source, now)
+		if again <= 0 || again > most || b.Tries != 1 || b.NotBefore.Sub(now) != again {
+			t.Errorf("%s: left alone for %s, %+v", name, again, b)
+		}
+		s.stored(b)
+		s.answer("sink", nil)
+		if again, _ := once(t, s, source, now.Add(again)); again != 0 {
+			t.Errorf("%s: later, left alone for %s", name, again)
+		}
+	}
+}
+
 // noQueue leaves all work to the test.
 type noQueue struct{}
 

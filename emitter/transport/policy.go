@@ -139,6 +139,9 @@ func (p Policy) Backoff(failures int) time.Duration {
 	return time.Duration(min(wait, longest))
 }
 
+// LongestWait is the longest time between two attempts, whether the policy or the sink asks for it.
+func (p Policy) LongestWait() time.Duration { return max(maxBackoff, p.Delay, p.RetryAfterMax) }
+
 // AttemptTimeout returns the timeout of one attempt, which is never 0.
 func (p Policy) AttemptTimeout() time.Duration {
 	if p.Timeout <= 0 {

@@ -110,12 +110,16 @@ func (r *Rule) Service(ctx context.Context, of types.NamespacedName) ([]string, 
 	if err != nil {
 		return nil, err
 	}
+	var judging *v1alpha1.CanaryGate
 	for i := range gates {
-		if gates[i].Judged() == of.Name {
-			return r.gate(ctx, &gates[i])
+		if gates[i].Judged() == of.Name && (judging == nil || gates[i].Status.Run.InProgress()) {
+			judging = &gates[i]
 		}
 	}
-	return nil, nil
+	if judging == nil {
+		return nil, nil
+	}
+	return r.gate(ctx, judging)
 }
 
 // Object returns the reasons that an object of another kind gives; false if none of its kind ever gives one.

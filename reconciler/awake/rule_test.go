@@ -101,6 +101,9 @@ func reasons(t *testing.T, w *world) {
 	const running = "CanaryGate shop/cart has a run in progress"
 	service("the gate now names another Service, and still judges this one", running)
 	object(gates, "shop/cart", running)
+	other := w.gate("another", "cart")
+	service("another gate, without a run, names it", running)
+	ok(t, w.ours.CanaryGates("shop").Delete(ctx, other.Name, metav1.DeleteOptions{}))
 	w.run("cart")
 	all("a run, and its evidence", running)
 	gate.Spec.Service, gate.Status.Run.CompletionTime = "cart", &at

@@ -43,7 +43,9 @@ type watcher struct {
 	absentFor time.Duration
 	// pageSize is how many objects are listed at once.
 	pageSize int
-	log      *slog.Logger
+	// startWithin limits how long the API server may take to begin a watch.
+	startWithin time.Duration
+	log         *slog.Logger
 
 	// position is the resourceVersion up to which everything is noted; empty: nothing is.
 	position string
@@ -284,15 +286,24 @@ func expect(d *json.Decoder, want json.Delim) error {
 	return err
 }
 
+// errLate says that a watch has not even begun.
+var errLate = errors.New("the API server does not begin to answer")
+
 // watch notes changes until the watch ends, which it does after some minutes.
 func (w *watcher) watch(ctx context.Context) error {
 	last := shortestWatch + rand.N(shortestWatch) //nolint:gosec // it only spreads load
 	ctx, cancel := context.WithTimeout(ctx, last+answersWithin)
 	defer cancel()
+	ctx, expire := context.WithCancelCause(ctx)
+	defer expire(nil)
+	late := time.AfterFunc(w.startWithin, func() { expire(errLate) })
 	body, err := w.get(ctx, url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {w.position},
 		"timeoutSeconds": {strconv.Itoa(int(last.Seconds()))},
 	}, metadataOnly)
+	if !late.Stop() && err != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -166,13 +167,38 @@ func (w *world) remove(kind *Kind, namespace, name string) {
 // between is a proxy between a doorbell and the API server, which checks and disturbs what goes through.
 type between struct {
 	*httptest.Server
+	// ca is a file with the certificate of the proxy, if it has one.
+	ca       string
 	mu       sync.Mutex
 	requests []string
+	// through asks the API server.
+	through http.HandlerFunc
 	// disturb may answer instead of the API server.
 	disturb func(w http.ResponseWriter, r *http.Request) bool
 }
 
 func (w *world) between(t *testing.T) *between {
+	t.Helper()
+	b := w.proxy(t)
+	b.Start()
+	return b
+}
+
+// secured is a proxy that speaks HTTP/2, as an API server does.
+func (w *world) secured(t *testing.T) *between {
+	t.Helper()
+	b := w.proxy(t)
+	b.EnableHTTP2, b.ca = true, filepath.Join(t.TempDir(), "ca.crt")
+	b.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	b.StartTLS()
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.Certificate().Raw})
+	if err := os.WriteFile(b.ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (w *world) proxy(t *testing.T) *between {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.Config().CAData)
@@ -180,8 +206,8 @@ func (w *world) between(t *testing.T) *between {
 	proxy.FlushInterval = -1
 	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}}
 	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	b := &between{}
-	b.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	b := &between{through: proxy.ServeHTTP}
+	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
 			t.Errorf("%s %s accepts %q, which is more than metadata", r.Method, r.URL, r.Header.Get("Accept"))
 		}
@@ -313,7 +339,7 @@ type running struct {
 func (w *world) start(t *testing.T, api *between, core *coreServer, lease string, change ...func(*Doorbell)) *running {
 	t.Helper()
 	c := Defaults
-	c.API = Access{URL: api.URL, TokenFile: w.token}
+	c.API = Access{URL: api.URL, CAFile: api.ca, TokenFile: w.token}
 	c.Core.URL = core.URL
 	c.Namespace, c.Lease = system, lease
 	c.AbsentFor, c.StoreEvery = 300*time.Millisecond, 10*time.Millisecond

@@ -210,20 +210,11 @@ func (c *Core) entered(ctx context.Context, namespace string, choose func(*v1alp
 ) ([]types.NamespacedName, error) {
 	selected := fields.Set{"spec.kind": keyOf(types.NamespacedName{}).Kind, "spec.namespace": namespace}
 	keys := map[types.NamespacedName]bool{}
-	err := pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
-		opts.FieldSelector = selected.AsSelector().String()
-		list, err := c.Subjects.List(ctx, opts)
-		if err != nil {
-			return nil, fmt.Errorf("listing the CDEventSubjects of namespace %s: %w", namespace, err)
+	err := c.entries(ctx, selected.AsSelector().String(), func(e *v1alpha1.CDEventSubject) {
+		key := types.NamespacedName{Namespace: namespace, Name: e.Spec.Name}
+		if ledger.KeyOf(e.Spec) == keyOf(key) && choose(e) {
+			keys[key] = true
 		}
-		for i := range list.Items {
-			e := &list.Items[i]
-			key := types.NamespacedName{Namespace: namespace, Name: e.Spec.Name}
-			if ledger.KeyOf(e.Spec) == keyOf(key) && choose(e) {
-				keys[key] = true
-			}
-		}
-		return list, nil
 	})
 	return inOrder(keys), err
 }

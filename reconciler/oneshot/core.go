@@ -107,6 +107,7 @@ type Options struct {
 type Core struct {
 	Options
 	rings merger
+	hung  hung
 	// counted is what the last sweep counted; nil before the first.
 	counted atomic.Pointer[[]standing]
 }

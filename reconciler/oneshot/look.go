@@ -43,6 +43,8 @@ type look struct {
 	mu sync.Mutex
 	// until is, by source, when to try again to send.
 	until map[types.UID]time.Time
+	// spared are those that are sent nothing until then, because their sinks hang.
+	spared map[types.UID]bool
 }
 
 // look reads, journals, sends and acknowledges. It returns after how long to look again; 0 for not before something
@@ -50,7 +52,8 @@ type look struct {
 func (c *Core) look(ctx context.Context, of types.NamespacedName) (l *look, again time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l = &look{c: c, ctx: ctx, service: of, until: map[types.UID]time.Time{}, filters: route.NewFilters()}
+	l = &look{c: c, ctx: ctx, service: of, filters: route.NewFilters()}
+	l.until, l.spared = map[types.UID]time.Time{}, map[types.UID]bool{}
 	if l.seen, err = c.read(ctx, of); err != nil {
 		return nil, 0, err
 	}

@@ -24,8 +24,9 @@ import (
 func (l *look) send(ctx context.Context) error {
 	work := map[types.UID]delivery.Work{}
 	ctx, cancel := context.WithCancel(ctx)
+	to := &bounded{Transport: l.c.Transport, most: l.c.Within * 5 / 6, hangs: map[types.UID]bool{}}
 	l.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: l.ledger, Transport: l.c.Transport, Render: cdevents.Render, Filters: l.filters, Metrics: l.c.Metrics,
+		Ledger: l.ledger, Transport: to, Render: cdevents.Render, Filters: l.filters, Metrics: l.c.Metrics,
 		Leader: everything{}, Now: l.c.Now, Random: l.c.Random,
 		NewQueue: func(source types.UID, w delivery.Work) delivery.Queue { work[source] = w; return unqueued{} },
 	})
@@ -43,7 +44,7 @@ func (l *look) send(ctx context.Context) error {
 			continue // it is so new that only another process knows it, which sends to it
 		}
 		l.delivery.UpdateSource(source)
-		sends = append(sends, func() error { return l.sendTo(ctx, source, work[uid]) })
+		sends = append(sends, func() error { return l.sendTo(ctx, source, work[uid], to) })
 	}
 	if len(sends) == 0 {
 		return nil
@@ -56,8 +57,16 @@ func (l *look) send(ctx context.Context) error {
 
 var errInterrupted = errors.New("sending was interrupted")
 
-func (l *look) sendTo(ctx context.Context, source *v1alpha1.CDEventSource, w delivery.Work) error {
+func (l *look) sendTo(ctx context.Context, source *v1alpha1.CDEventSource, w delivery.Work, to *bounded) error {
+	if until, is := l.c.hung.spared(source, l.c.Now()); is {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.until[source.UID], l.spared[source.UID] = until, true
+		return nil
+	}
 	wait := w.Deliver(l.key)
+	hangs, made := to.of(source.UID)
+	l.c.hung.tried(source, hangs, made, l.c.Now())
 	if wait == 0 && len(l.ledger.Pending(l.key, source.UID)) > 0 {
 		return fmt.Errorf("sending to CDEventSource %s/%s: %w", source.Namespace, source.Name,
 			cmp.Or(context.Cause(ctx), errInterrupted))
@@ -82,14 +91,16 @@ func (l *look) attempts(name string) []v1alpha1.Attempt {
 	}
 	made := l.delivery.Attempts(l.key, name)
 	l.mu.Lock()
-	until := maps.Clone(l.until)
+	until, spared := maps.Clone(l.until), maps.Clone(l.spared)
 	l.mu.Unlock()
 	for uid, at := range until {
 		for _, p := range l.ledger.Pending(l.key, uid) {
 			if p.Name != name {
 				continue
 			}
-			if a, ok := made[uid]; !ok || a.Sequence != p.Transition.Sequence {
+			if spared[uid] {
+				made[uid] = sparedAttempt(uid, p, at)
+			} else if a, ok := made[uid]; !ok || a.Sequence != p.Transition.Sequence {
 				made[uid] = v1alpha1.Attempt{
 					Source: uid, Sequence: p.Transition.Sequence, NotBefore: *v1alpha1.Micro(at.Add(untried)),
 				}
@@ -98,6 +109,18 @@ func (l *look) attempts(name string) []v1alpha1.Attempt {
 		}
 	}
 	return slices.Collect(maps.Values(made))
+}
+
+// sparedAttempt is what came of an event before, and that it is not sent before then.
+func sparedAttempt(source types.UID, p ledger.Pending, until time.Time) v1alpha1.Attempt {
+	a := v1alpha1.Attempt{Source: source, Sequence: p.Transition.Sequence}
+	if p.Attempt != nil {
+		a = *p.Attempt
+	}
+	if a.NotBefore.Time.Before(until) {
+		a.NotBefore = *v1alpha1.Micro(until)
+	}
+	return a
 }
 
 // everything is what a look leads for.

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -17,8 +18,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
-// page is how many objects are listed at once. A CDEventSubject has a few KiB, and half a MiB at most.
-const page = 100
+// page is how many objects are listed at once. Most have a few KiB. But a CDEventSubject has half a MiB while a sink does
+// not answer for long, a Service may have more, and what is read takes three times as much for a moment. Several rings may
+// list at once.
+const page = 10
 
 // Sweep visits every source and every Service, and every CDEventSubject whose Service is gone. It finds whatever nobody
 // has asked for, and counts what is pending for each source. The first one takes the baseline: what is older is not
@@ -38,36 +41,27 @@ func (c *Core) Sweep(ctx context.Context) error {
 		measuring = c.Measuring.Everything(ctx)
 	}
 	visited := map[types.NamespacedName]bool{}
-	err = pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
-		list, err := c.Serving.ServingV1().Services(metav1.NamespaceAll).List(ctx, opts)
-		if err != nil {
-			f, err := missing(err)
-			if f.unserved {
-				return &metav1.ListMeta{}, nil // each entry is visited below
-			}
-			return nil, err
-		}
-		var keys []types.NamespacedName
-		for i := range list.Items {
-			key := types.NamespacedName{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name}
-			visited[key] = true
-			keys = append(keys, key)
-		}
-		return list, c.visit(ctx, keys, c.swept)
+	listing := c.services(ctx, metav1.NamespaceAll, func(s *servingv1.Service) bool {
+		visited[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = true
+		return true
 	})
+	visiting := c.visit(ctx, inOrder(visited), c.swept)
 	counted := tallies{}
-	rest := c.visitEntries(ctx, visited, func(e *v1alpha1.CDEventSubject) bool {
+	gone, counting := c.chosen(ctx, visited, func(e *v1alpha1.CDEventSubject) bool {
 		counted.add(e)
 		return true
 	})
-	if err := errors.Join(resolving, err, rest, measuring); err != nil {
-		return err
+	errs := []error{resolving, measuring, listing, visiting, counting, c.visit(ctx, gone, c.swept)}
+	if counting == nil {
+		// What could not be done about one Service says nothing about the sources of the others.
+		sources, err := c.allSources(ctx)
+		if err == nil {
+			c.counted.Store(counted.standings(sources))
+			err = c.resolve(ctx, sources, every, counted)
+		}
+		errs = append(errs, err)
 	}
-	if sources, err = c.allSources(ctx); err != nil {
-		return err
-	}
-	c.counted.Store(counted.standings(sources))
-	return c.resolve(ctx, sources, every, counted)
+	return errors.Join(errs...)
 }
 
 // Source takes a source that was created, changed or deleted. It updates its status, and visits the Services of which
@@ -85,7 +79,7 @@ func (c *Core) Source(ctx context.Context, name types.NamespacedName) error {
 		}
 	}
 	resolving := c.resolve(ctx, all, func(s *v1alpha1.CDEventSource) bool { return s == it }, nil)
-	visiting := c.visitEntries(ctx, map[types.NamespacedName]bool{}, func(e *v1alpha1.CDEventSubject) bool {
+	keys, listing := c.chosen(ctx, nil, func(e *v1alpha1.CDEventSubject) bool {
 		for _, j := range e.Status.Journal {
 			for _, r := range j.Recipients {
 				if !exists[r.Source] || it != nil && r.Source == it.UID {
@@ -96,7 +90,7 @@ func (c *Core) Source(ctx context.Context, name types.NamespacedName) error {
 		return it != nil && it.Spec.Replay == v1alpha1.ReplayCurrent && !slices.Contains(e.Status.Replayed, it.UID) &&
 			(it.Namespace == e.Spec.Namespace || it.Namespace == c.SystemNamespace)
 	})
-	return errors.Join(resolving, visiting)
+	return errors.Join(resolving, listing, c.visit(ctx, keys, c.swept))
 }
 
 // allSources reads the sources of all namespaces.
@@ -134,24 +128,31 @@ func (c *Core) resolve(ctx context.Context, all []*v1alpha1.CDEventSource, choos
 	return errors.Join(errs...)
 }
 
-// visitEntries visits the Services of the chosen CDEventSubjects that are not visited yet.
-func (c *Core) visitEntries(ctx context.Context, visited map[types.NamespacedName]bool,
-	choose func(*v1alpha1.CDEventSubject) bool,
-) error {
+// chosen returns the Services of the chosen CDEventSubjects, but for some.
+func (c *Core) chosen(ctx context.Context, but map[types.NamespacedName]bool, choose func(*v1alpha1.CDEventSubject) bool,
+) ([]types.NamespacedName, error) {
+	keys := map[types.NamespacedName]bool{}
+	err := c.entries(ctx, "", func(e *v1alpha1.CDEventSubject) {
+		key := types.NamespacedName{Namespace: e.Spec.Namespace, Name: e.Spec.Name}
+		if choose(e) && ledger.KeyOf(e.Spec) == keyOf(key) && !but[key] {
+			keys[key] = true
+		}
+	})
+	return inOrder(keys), err
+}
+
+// entries calls a function for the CDEventSubjects that a field selector selects.
+func (c *Core) entries(ctx context.Context, selector string, each func(*v1alpha1.CDEventSubject)) error {
 	return pages(func(opts metav1.ListOptions) (metav1.ListInterface, error) {
+		opts.FieldSelector = selector
 		list, err := c.Subjects.List(ctx, opts)
 		if err != nil {
 			return nil, fmt.Errorf("listing CDEventSubjects: %w", err)
 		}
-		keys := map[types.NamespacedName]bool{}
 		for i := range list.Items {
-			e := &list.Items[i]
-			key := types.NamespacedName{Namespace: e.Spec.Namespace, Name: e.Spec.Name}
-			if choose(e) && ledger.KeyOf(e.Spec) == keyOf(key) && !visited[key] {
-				visited[key], keys[key] = true, true
-			}
+			each(&list.Items[i])
 		}
-		return list, c.visit(ctx, inOrder(keys), c.swept)
+		return list, nil
 	})
 }
 
@@ -180,18 +181,16 @@ func (c *Core) visit(ctx context.Context, keys []types.NamespacedName,
 	return parallel(c.Parallel, work)
 }
 
-// pages calls a function for each page of a list. It goes on after an error about what is on a page, which comes with
-// the list.
+// pages calls a function for each page of a list. It must not take long: the API server forgets the
+// list after some minutes.
 func pages(one func(metav1.ListOptions) (metav1.ListInterface, error)) error {
-	var errs []error
 	for opts := (metav1.ListOptions{Limit: page}); ; {
 		list, err := one(opts)
 		if err != nil {
-			errs = append(errs, err)
+			return err
 		}
-		if list == nil || list.GetContinue() == "" {
-			return errors.Join(errs...)
+		if opts.Continue = list.GetContinue(); opts.Continue == "" {
+			return nil
 		}
-		opts.Continue = list.GetContinue()
 	}
 }
