@@ -251,7 +251,7 @@ install-serverless: ## Build the images, and switch the installation of KUBECONF
 .PHONY: uninstall-serverless
 uninstall-serverless: ## Remove that form of the serverless mode; start the controller first (docs/serverless.md)
 	@$(check_serverless)
-	@.ci/tool ko delete --ignore-not-found $(serverless_$(SERVERLESS))
+	@.ci/tool ko delete --ignore-not-found --cascade=foreground $(serverless_$(SERVERLESS))
 
 .PHONY: sample
 sample: ## Create a source, and a sink that prints the events it receives, in NAMESPACE=shop

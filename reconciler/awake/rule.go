@@ -168,7 +168,8 @@ func inProgress(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf("%s %s/%s has a run in progress", of.Kind, of.Namespace, of.Name)
 }
 
-// gate returns the reasons that a gate gives: a run in progress, or its Service. It is one of all gates of the namespace.
+// gate returns the reasons that a gate gives: a run in progress, or its Service. It is one of all gates of its
+// namespace.
 func (r *Rule) gate(ctx context.Context, g *v1alpha1.CanaryGate, all []v1alpha1.CanaryGate) ([]string, error) {
 	if g.Status.Run.InProgress() {
 		return []string{fmt.Sprintf("%s %s/%s has a run in progress", v1alpha1.GateKind.Kind, g.Namespace, g.Name)}, nil
@@ -202,8 +203,8 @@ func (r *Rule) gates(ctx context.Context, namespace string) ([]v1alpha1.CanaryGa
 }
 
 // judged returns the reasons that a Service gives which a gate names: an effective split, or that its newest Revision
-// is new, has not all of the traffic, and was not judged yet. The first Revision of a Service has nothing to be compared
-// with.
+// is new, has not all of the traffic, and was not judged yet. The first Revision of a Service has nothing to be
+// compared with.
 func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string, all []v1alpha1.CanaryGate) ([]string,
 	error,
 ) {
