@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -16,14 +15,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
-
-// dead is how long the sink of serverlessBehind accepts nothing.
-const dead = 10 * time.Minute
 
 // atOnce is how many Services are changed at once. With more, Serving is slower.
 const atOnce = 6
@@ -223,8 +218,8 @@ func (s *scene) allTold(what string, want map[string][]string) {
 	s.sameBytes()
 }
 
-// serverlessBehind has 200 Services change while no core can run, and most of that time no doorbell either; then some of
-// them while the API server restarts. Beside it, another sink is dead for ten minutes.
+// serverlessBehind has 200 Services change while no core can run, and half of that time no doorbell either; then some of
+// them while the API server restarts.
 func serverlessBehind(t *testing.T) {
 	ctx := t.Context()
 	setConfig(t, "knative-serving", "config-autoscaler", map[string]string{"allow-zero-initial-scale": "true"})
@@ -233,7 +228,7 @@ func serverlessBehind(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s, d := newScene(t), newDeadScene(t)
+	s := newScene(t)
 	s.source("source", service("sink"))
 	want, all := map[string][]string{}, jobs()
 	began := time.Now()
@@ -254,9 +249,6 @@ func serverlessBehind(t *testing.T) {
 	}
 	s.allTold("before", want)
 
-	d.dies()
-	d.changes()
-	d.owes("an event was tried")
 	s.must(suite.Serverless.WaitControllerAsleep(ctx))
 	began = time.Now()
 	s.must(suite.Workloads.Cordon(ctx, true))
@@ -265,7 +257,6 @@ func serverlessBehind(t *testing.T) {
 	do := func(ctx context.Context, j job) error { return j.do(ctx, s, j.service) }
 	s.each(all[:half], do)
 	s.ends("doorbell", suite.Serverless.Doorbells)
-	d.changes()
 	s.each(all[half:], do)
 	say("changed %d Services in %s, while no core could run", len(all), took(began))
 	s.allTold("meanwhile", want) // nothing
@@ -274,10 +265,7 @@ func serverlessBehind(t *testing.T) {
 		want[j.service] = append(want[j.service], j.events...)
 	}
 	s.allTold("behind", want)
-
-	d.changes()
 	s.restartsAPIServer(all, want)
-	d.lives()
 }
 
 // restartsAPIServer moves traffic again while the API server restarts.
@@ -330,106 +318,4 @@ func (s *scene) ends(what string, find func(context.Context) ([]corev1.Pod, erro
 		}
 		return nil
 	}))
-}
-
-// deadScene is a scene whose sink does not answer for a time.
-type deadScene struct {
-	*scene
-	programs string
-	since    time.Time
-	// changed is how many Services were changed since then, of as many as there are.
-	changed int
-	want    map[string][]string
-}
-
-// newDeadScene creates a scene with a few Services.
-func newDeadScene(t *testing.T) *deadScene {
-	t.Helper()
-	d := &deadScene{scene: newScene(t), programs: t.TempDir(), want: map[string][]string{}}
-	d.must(suite.Plugin(t.Context(), d.programs))
-	d.source("source", service("sink"))
-	for i := range 4 {
-		d.must(d.podless(t.Context(), d.name(i), 1))
-		d.want[d.name(i)] = slices.Clone(birth)
-	}
-	d.allTold("the sink that dies", d.want)
-	return d
-}
-
-func (d *deadScene) name(i int) string { return fmt.Sprintf("shop-%d", i) }
-
-// plugged says whether the Service of the sink leads to it. The sink itself runs, and tells what it got.
-func (d *deadScene) plugged(is bool) {
-	d.Helper()
-	app := "nothing"
-	if is {
-		app = "sink"
-	}
-	_, err := suite.Kube.CoreV1().Services(d.ns).Patch(d.Context(), "sink", types.MergePatchType,
-		fmt.Appendf(nil, `{"spec":{"selector":{"app":%q}}}`, app), metav1.PatchOptions{})
-	d.must(err)
-}
-
-// dies lets no connection to the sink succeed.
-func (d *deadScene) dies() {
-	d.Helper()
-	d.plugged(false)
-	d.since = time.Now()
-}
-
-// changes upgrades one more Service.
-func (d *deadScene) changes() {
-	d.Helper()
-	name := d.name(d.changed)
-	d.changed++
-	d.must(moves(2, version("two"))(d.Context(), d.scene, name))
-	d.want[name] = append(d.want[name], revisionReady, upgraded)
-}
-
-var retries = regexp.MustCompile(`retries: ([1-9]\d*)`)
-
-// owes waits until the plugin says that events are owed, and why.
-func (d *deadScene) owes(why string) {
-	d.Helper()
-	say("after %s, the ledger owes %s", took(d.since), d.asks("kubectl cdevents list -n $NS", retries))
-	say("kubectl cdevents why %s: %s", d.name(0), d.asks("kubectl cdevents why "+d.name(0)+" -n $NS", regexp.MustCompile(why+".*")))
-}
-
-// asks runs a command until its output matches, and returns what does.
-func (d *deadScene) asks(command string, match *regexp.Regexp) (found string) {
-	d.Helper()
-	d.must(kit.Wait(d.Context(), rung, command, func(ctx context.Context) error {
-		// It also fails if it says that something is wrong.
-		out, err := suite.Shell(ctx, d.programs, command, map[string]string{"NS": d.ns})
-		if found = match.FindString(out); found == "" {
-			time.Sleep(2 * time.Second)
-			return kit.NotYet("it says %s (%v)", out, err)
-		}
-		return nil
-	}))
-	return found
-}
-
-// lives waits until the sink has been dead for long enough. Before it accepts events, it refuses them for a while.
-func (d *deadScene) lives() {
-	d.Helper()
-	d.owes("an event was tried")
-	if rest := dead - time.Since(d.since) - 2*time.Minute; rest > 0 {
-		time.Sleep(rest)
-	}
-	d.must(d.sink.fault(d.Context(), `{"status":503}`))
-	d.plugged(true)
-	d.changes()
-	time.Sleep(max(0, dead-time.Since(d.since)))
-	d.owes("an event was tried")
-	say("the sink was dead for %s", took(d.since))
-	d.must(d.sink.fault(d.Context(), `{}`))
-	d.allTold("after ten minutes", d.want)
-	all, err := d.sink.events(d.Context())
-	d.must(err)
-	refused := len(all) - len(choose(all, accepted))
-	say("the sink refused %d requests, and accepted %d of %d events", refused, len(once(all)), len(all)-refused)
-	if refused == 0 {
-		d.Errorf("nothing was tried while the sink refused everything")
-	}
 }

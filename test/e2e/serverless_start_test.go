@@ -26,6 +26,18 @@ func serverlessStart(t *testing.T) {
 		"allow-zero-initial-scale": "true", "stable-window": "10s", "scale-to-zero-grace-period": "6s",
 	})
 	s := newScene(t)
+	s.must(kit.Wait(ctx, 5*time.Minute, "earlier namespaces to be deleted", func(ctx context.Context) error {
+		list, err := suite.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, ns := range list.Items {
+			if ns.DeletionTimestamp != nil {
+				return kit.NotYet("%s is not", ns.Name)
+			}
+		}
+		return nil
+	}))
 	s.source("source", service("sink"))
 	s.must(s.podless(ctx, "shop", 2))
 	s.deploy("empty")
