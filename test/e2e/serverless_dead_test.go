@@ -52,7 +52,7 @@ func newDeadScene(t *testing.T) *deadScene {
 	d.must(suite.Plugin(t.Context(), d.programs))
 	d.source("source", service("sink"))
 	for i := range 4 {
-		d.must(d.podless(t.Context(), d.name(i), 1))
+		d.must(d.podless(t.Context(), d.name(i)))
 		d.want[d.name(i)] = slices.Clone(birth)
 	}
 	d.allTold("the sink that dies", d.want)
@@ -73,9 +73,10 @@ func (d *deadScene) plugged(is bool) {
 	d.must(err)
 }
 
-// dies lets no connection to the sink succeed.
+// dies lets no connection to the sink succeed; one that exists gets errors.
 func (d *deadScene) dies() {
 	d.Helper()
+	d.must(d.sink.fault(d.Context(), `{"status":503}`))
 	d.plugged(false)
 	d.since = time.Now()
 }
@@ -124,7 +125,6 @@ func (d *deadScene) lives() {
 	if rest := dead - time.Since(d.since) - 2*time.Minute; rest > 0 {
 		time.Sleep(rest)
 	}
-	d.must(d.sink.fault(d.Context(), `{"status":503}`))
 	d.plugged(true)
 	d.changes()
 	time.Sleep(max(0, dead-time.Since(d.since)))

@@ -39,7 +39,8 @@ func serverlessStart(t *testing.T) {
 		return nil
 	}))
 	s.source("source", service("sink"))
-	s.must(s.podless(ctx, "shop", 2))
+	s.must(s.podless(ctx, "shop"))
+	s.must(moves(2, both(version("two"), pinned(100, 1)))(ctx, s, "shop"))
 	s.deploy("empty")
 	in, err := suite.Services.Ingress(ctx)
 	s.must(err)
