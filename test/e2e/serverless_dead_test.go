@@ -135,7 +135,7 @@ func (d *deadScene) lives() {
 	all, err := d.sink.events(d.Context())
 	d.must(err)
 	refused := len(all) - len(choose(all, accepted))
-	say("the sink refused %d requests, and accepted %d of %d events", refused, len(once(all)), len(all)-refused)
+	say("the sink refused %d requests and accepted %d, of which %d repeat an event byte by byte", refused, len(all)-refused, len(all)-refused-len(once(all)))
 	if refused == 0 {
 		d.Errorf("nothing was tried while the sink refused everything")
 	}

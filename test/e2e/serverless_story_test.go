@@ -119,12 +119,12 @@ func serverlessStory(t *testing.T) {
 		{
 			what: "a good release", revision: 2, env: []corev1.EnvVar{{Name: "VERSION", Value: "two"}},
 			ends: corev1.ConditionTrue, verdicts: "Pass Warn", split: "2=100",
-			events: []string{revisionReady, shifted, shifted, upgraded},
+			events: []string{revisionReady, shifted, judged, shifted, judged, upgraded},
 		},
 		{
 			what: "a bad release", revision: 3, env: []corev1.EnvVar{{Name: "ERROR_RATE", Value: "0.5"}},
 			ends: corev1.ConditionFalse, verdicts: "Fail", split: "2=100",
-			events: []string{revisionReady, shifted, rolledBack},
+			events: []string{revisionReady, shifted, judged, rolledBack},
 		},
 	} {
 		want = append(want, r.events...)
