@@ -97,7 +97,7 @@ func (r *Rule) Everything(ctx context.Context) ([]string, error) {
 			continue
 		}
 		looked[of] = true
-		reasons, err := r.gate(ctx, &gates[i])
+		reasons, err := r.gate(ctx, &gates[i], gates)
 		why, errs = append(why, reasons...), append(errs, err)
 	}
 	slices.Sort(why)
@@ -112,7 +112,7 @@ func (r *Rule) Service(ctx context.Context, of types.NamespacedName) ([]string, 
 	}
 	for i := range gates {
 		if gates[i].Judged() == of.Name {
-			return r.gate(ctx, &gates[i])
+			return r.gate(ctx, &gates[i], gates)
 		}
 	}
 	return nil, nil
@@ -125,11 +125,13 @@ func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.Names
 	get := metav1.GetOptions{}
 	switch kind {
 	case v1alpha1.GateKind.GroupKind():
-		gate, err := r.ours.CanaryGates(of.Namespace).Get(ctx, of.Name, get)
+		gates, err := r.gates(ctx, of.Namespace)
 		if err != nil {
-			return nil, true, absent(err)
+			return nil, true, err
 		}
-		why, err = r.gate(ctx, gate)
+		if i := slices.IndexFunc(gates, func(g v1alpha1.CanaryGate) bool { return g.Name == of.Name }); i >= 0 {
+			why, err = r.gate(ctx, &gates[i], gates)
+		}
 		return why, true, err
 	case v1alpha1.GateRunKind.GroupKind():
 		o, err := r.runs().Get(ctx, of.Name, get)
@@ -166,12 +168,13 @@ func inProgress(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf("%s %s/%s has a run in progress", of.Kind, of.Namespace, of.Name)
 }
 
-// gate returns the reasons that a gate gives: a run in progress, or its Service.
-func (r *Rule) gate(ctx context.Context, g *v1alpha1.CanaryGate) ([]string, error) {
+// gate returns the reasons that a gate gives: a run in progress, or its Service. It is one of all gates of its
+// namespace.
+func (r *Rule) gate(ctx context.Context, g *v1alpha1.CanaryGate, all []v1alpha1.CanaryGate) ([]string, error) {
 	if g.Status.Run.InProgress() {
 		return []string{fmt.Sprintf("%s %s/%s has a run in progress", v1alpha1.GateKind.Kind, g.Namespace, g.Name)}, nil
 	}
-	return r.judged(ctx, types.NamespacedName{Namespace: g.Namespace, Name: g.Judged()}, g.Name)
+	return r.judged(ctx, types.NamespacedName{Namespace: g.Namespace, Name: g.Judged()}, g.Name, all)
 }
 
 // placed is the reason that a ShardPlacement gives: its members ask for it as long as they run.
@@ -200,8 +203,11 @@ func (r *Rule) gates(ctx context.Context, namespace string) ([]v1alpha1.CanaryGa
 }
 
 // judged returns the reasons that a Service gives which a gate names: an effective split, or that its newest Revision
-// is new and has not all of the traffic. The first Revision of a Service has nothing to be compared with.
-func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string) ([]string, error) {
+// is new, has not all of the traffic, and was not judged yet. The first Revision of a Service has nothing to be
+// compared with.
+func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string, all []v1alpha1.CanaryGate) ([]string,
+	error,
+) {
 	selector, err := labels.ValidatedSelectorFromSet(labels.Set{serving.ServiceLabelKey: of.Name})
 	if err != nil || of.Name == "" {
 		return nil, nil //nolint:nilerr // no Service can have this name
@@ -231,7 +237,18 @@ func (r *Rule) judged(ctx context.Context, of types.NamespacedName, gate string)
 	if r.now().Sub(newest.CreationTimestamp.Time) >= newFor || now.Traffic.Percent(newest.Name) == 100 {
 		return nil, nil
 	}
+	if slices.ContainsFunc(all, func(g v1alpha1.CanaryGate) bool { return hasJudged(&g, of, &newest) }) {
+		return nil, nil
+	}
 	return []string{names + ", whose Revision " + newest.Name + " is new"}, nil
+}
+
+// hasJudged reports whether the last run of a gate has ended with a verdict about a Revision of a Service that stands.
+// If the Revision gets traffic again, the split is a reason.
+func hasJudged(g *v1alpha1.CanaryGate, of types.NamespacedName, revision *metav1.PartialObjectMetadata) bool {
+	latest := g.Status.Latest
+	return latest != nil && g.Namespace == of.Namespace && latest.Canary == revision.Name && latest.Verdict.Final() &&
+		!latest.StartTime.Before(&revision.CreationTimestamp) // else it was of one with the same name
 }
 
 // each calls a function for each object of a list.

@@ -87,6 +87,24 @@ func reasons(t *testing.T, w *world) {
 	service("a split that is not in effect yet", named+"Revision cart-00002 is new")
 	w.route(true, map[string]int64{"cart-00001": 100})
 	service("a Revision without traffic", named+"Revision cart-00002 is new")
+	latest := func(canary string, verdict verdict.Verdict, at time.Time) {
+		t.Helper()
+		gate.Status.Latest = &v1alpha1.GateLatest{ID: "0", Canary: canary, Verdict: verdict, StartTime: metav1.NewTime(at)}
+		gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}))
+	}
+	soon := time.Now().Add(time.Second)
+	latest("cart-00002", verdict.Fail, soon)
+	service("it was judged")
+	all("it was judged")
+	object(gates, "shop/cart")
+	for when, set := range map[string]func(){
+		"the verdict does not stand":          func() { latest("cart-00002", verdict.Inconclusive, soon) },
+		"it is of another Revision":           func() { latest("cart-00001", verdict.Fail, soon) },
+		"it is of one that had the same name": func() { latest("cart-00002", verdict.Fail, soon.Add(-newFor)) },
+	} {
+		set()
+		service(when, named+"Revision cart-00002 is new")
+	}
 	core.now = func() time.Time { return time.Now().Add(newFor + time.Minute) }
 	service("it never gets any")
 	core.now = time.Now
