@@ -240,11 +240,18 @@ serverless_dir := config/optional/serverless
 serverless_knative := -f $(serverless_dir)/
 serverless_deployment := -f $(serverless_dir)/200-roles.yaml -f $(serverless_dir)/500-doorbell.yaml -f $(serverless_dir)/deployment/
 serverless_eventing := -f $(serverless_dir)/200-roles.yaml -f $(serverless_dir)/500-core.yaml -f $(serverless_dir)/eventing/
+check_serverless = [ -n "$(serverless_$(SERVERLESS))" ] || \
+  { echo 'SERVERLESS is "$(SERVERLESS)"; it must be knative, deployment or eventing' >&2; exit 1; }
 
 .PHONY: install-serverless
 install-serverless: ## Build the images, and switch the installation of KUBECONFIG to the experimental serverless mode (docs/serverless.md); SERVERLESS=deployment or eventing for its other forms
-	@[ -n "$(serverless_$(SERVERLESS))" ] || { echo 'SERVERLESS is "$(SERVERLESS)"; it must be knative, deployment or eventing' >&2; exit 1; }
+	@$(check_serverless)
 	@.ci/tool ko apply --base-import-paths $(serverless_$(SERVERLESS))
+
+.PHONY: uninstall-serverless
+uninstall-serverless: ## Remove that form of the serverless mode; start the controller first (docs/serverless.md)
+	@$(check_serverless)
+	@.ci/tool ko delete --ignore-not-found --cascade=foreground $(serverless_$(SERVERLESS))
 
 .PHONY: sample
 sample: ## Create a source, and a sink that prints the events it receives, in NAMESPACE=shop

@@ -108,7 +108,7 @@ func prepare(ctx context.Context) error {
 	if err := deleteNamespaces(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(suite.Injector.Uninstall(ctx), suite.Serverless.Uninstall(ctx), suite.Controller.Uninstall(ctx)); err != nil {
+	if err := errors.Join(suite.Injector.Uninstall(ctx), suite.Serverless.Uninstall(ctx, kit.AsService), suite.Controller.Uninstall(ctx)); err != nil {
 		return err
 	}
 	if suite.before, err = objects(ctx); err != nil {

@@ -34,7 +34,7 @@ func TestServerless(t *testing.T) {
 	s.deploy("shop")
 	s.sink.exactly(t, birth, about("shop"))
 
-	back := s.switchToServerless()
+	back := s.switchToServerless(kit.AsService)
 	s.must(suite.Serverless.WaitAsleep(t.Context()))
 	s.sink.exactly(t, birth, about("shop")) // nothing is told again
 
@@ -52,8 +52,8 @@ func (s *scene) upgrade(name, version string) []string {
 	return []string{revisionReady, upgraded}
 }
 
-// switchToServerless installs the serverless mode. It returns a function that switches back.
-func (s *scene) switchToServerless() (back func(context.Context) error) {
+// switchToServerless installs a form of the serverless mode. It returns a function that switches back.
+func (s *scene) switchToServerless(form kit.Form) (back func(context.Context) error) {
 	s.Helper()
 	d, err := suite.Controller.Deployment(s.Context())
 	s.must(err)
@@ -63,7 +63,7 @@ func (s *scene) switchToServerless() (back func(context.Context) error) {
 		if err := suite.Controller.Scale(ctx, replicas); err != nil {
 			return err
 		}
-		if err := suite.Serverless.Uninstall(ctx); err != nil {
+		if err := suite.Serverless.Uninstall(ctx, form); err != nil {
 			return err
 		}
 		done = true
@@ -82,7 +82,7 @@ func (s *scene) switchToServerless() (back func(context.Context) error) {
 		}
 	})
 	s.must(suite.Controller.Configure(s.Context(), "config-canary", map[string]string{"sleep-after": "1m"}))
-	s.must(suite.Serverless.Install(s.Context()))
+	s.must(suite.Serverless.Install(s.Context(), form))
 	return back
 }
 

@@ -13,6 +13,11 @@ import (
 
 // Configure sets values in a ConfigMap of the controller; an empty value removes the key.
 func (k Controller) Configure(ctx context.Context, name string, values map[string]string) error {
+	return k.SetConfig(ctx, Namespace, name, values)
+}
+
+// SetConfig does so in any ConfigMap.
+func (k *Kit) SetConfig(ctx context.Context, namespace, name string, values map[string]string) error {
 	data := map[string]any{}
 	for key, value := range values {
 		data[key] = value
@@ -24,7 +29,8 @@ func (k Controller) Configure(ctx context.Context, name string, values map[strin
 	if err != nil {
 		return fmt.Errorf("encoding the values of ConfigMap %s: %w", name, err)
 	}
-	if _, err := k.Kube.CoreV1().ConfigMaps(Namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	_, err = k.Kube.CoreV1().ConfigMaps(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
 		return fmt.Errorf("configuring %s: %w", name, err)
 	}
 	return nil

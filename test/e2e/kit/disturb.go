@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Delete deletes a pod of the controller, with its own grace period or with the given one.
@@ -66,6 +67,22 @@ func (k Workloads) Crash(ctx context.Context, p *corev1.Pod) error {
 	err := k.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting pod %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Cordon says whether new pods may be scheduled; those that run stay.
+func (k Workloads) Cordon(ctx context.Context, closed bool) error {
+	nodes, err := k.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing the nodes: %w", err)
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed)
+	for _, n := range nodes.Items {
+		_, err := k.Kube.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("cordoning node %s: %w", n.Name, err)
+		}
 	}
 	return nil
 }

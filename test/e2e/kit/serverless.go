@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Serverless is the optional part of the installation that observes and sends while the controller sleeps.
@@ -24,34 +26,81 @@ const (
 // toZero bounds the time until Serving has scaled the core to zero: its stable window, and its grace periods.
 const toZero = 5 * time.Minute
 
-func (k Serverless) manifests() string { return k.Path("config", "optional", "serverless") }
+// Form is a form of the serverless mode, as SERVERLESS of the Makefile names it.
+type Form string
 
-// Install builds the core and the doorbell from this checkout, applies config/optional/serverless, and waits until both
-// run.
-func (k Serverless) Install(ctx context.Context) error {
-	if err := k.apply(ctx, k.manifests()); err != nil {
+// The forms.
+const (
+	AsService    Form = "knative"
+	AsDeployment Form = "deployment"
+	ByEventing   Form = "eventing"
+)
+
+// Install runs "make install-serverless" for a form, and waits until its parts run.
+func (k Serverless) Install(ctx context.Context, form Form) error {
+	if err := k.make(ctx, "install-serverless", form); err != nil {
 		return fmt.Errorf("installing the serverless mode: %w", err)
+	}
+	switch form {
+	case AsDeployment:
+		return errors.Join(k.waitDeployment(ctx, "core", cores), k.WaitDoorbell(ctx))
+	case ByEventing:
+		_, err := k.Services.Wait(ctx, Namespace, "core", "")
+		for _, part := range []schema.GroupVersionResource{
+			{Group: "eventing.knative.dev", Version: "v1", Resource: "brokers"},
+			{Group: "eventing.knative.dev", Version: "v1", Resource: "triggers"},
+			{Group: "sources.knative.dev", Version: "v1", Resource: "apiserversources"},
+			{Group: "sources.knative.dev", Version: "v1", Resource: "pingsources"},
+		} {
+			err = errors.Join(err, k.WaitReady(ctx, part, Namespace, "rings"))
+		}
+		return err
 	}
 	_, err := k.Services.Wait(ctx, Namespace, "core", "")
 	return errors.Join(err, k.WaitDoorbell(ctx))
 }
 
-// Uninstall removes the serverless mode.
-func (k Serverless) Uninstall(ctx context.Context) error {
-	if err := k.unapply(ctx, k.manifests()); err != nil {
+// Uninstall runs "make uninstall-serverless" for a form.
+func (k Serverless) Uninstall(ctx context.Context, form Form) error {
+	if err := k.make(ctx, "uninstall-serverless", form); err != nil {
 		return fmt.Errorf("uninstalling the serverless mode: %w", err)
 	}
 	return nil
 }
 
-// WaitDoorbell waits until the doorbell runs.
-func (k Serverless) WaitDoorbell(ctx context.Context) error {
-	return Wait(ctx, patience, "the doorbell", func(ctx context.Context) error {
-		d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, "doorbell", metav1.GetOptions{})
+// make runs a target of the Makefile for a form. The cluster made by test/cluster has a registry for the images.
+func (k Serverless) make(ctx context.Context, target string, form Form) error {
+	env, err := k.kubectlPath(ctx)
+	if err != nil {
+		return err
+	}
+	if k.Own() {
+		registry, err := k.Address(ctx, "registry")
 		if err != nil {
 			return err
 		}
-		return k.Workloads.rolledOut(ctx, d, doorbells)
+		base, err := k.Address(ctx, "base-image")
+		if err != nil {
+			return err
+		}
+		env = append(env, "KO_DOCKER_REPO="+strings.TrimPrefix(registry, "http://")+"/serverless", "KO_DEFAULTBASEIMAGE="+base)
+	}
+	_, err = run(ctx, k.root, env, "make", "-s", target, "SERVERLESS="+string(form))
+	return err
+}
+
+// WaitDoorbell waits until the doorbell runs.
+func (k Serverless) WaitDoorbell(ctx context.Context) error {
+	return k.waitDeployment(ctx, "doorbell", doorbells)
+}
+
+func (k Serverless) waitDeployment(ctx context.Context, name, selector string) error {
+	return Wait(ctx, patience, "Deployment "+name, func(ctx context.Context) error {
+		d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return k.Workloads.rolledOut(ctx, d, selector)
 	})
 }
 
@@ -67,19 +116,30 @@ func (k Serverless) Cores(ctx context.Context) ([]corev1.Pod, error) {
 
 // WaitAsleep waits until the controller has scaled itself to zero, and Serving the core.
 func (k Serverless) WaitAsleep(ctx context.Context) error {
-	return Wait(ctx, toZero, "controller and core to sleep", func(ctx context.Context) error {
+	if err := k.WaitControllerAsleep(ctx); err != nil {
+		return err
+	}
+	return Wait(ctx, toZero, "the core to be scaled to zero", func(ctx context.Context) error {
+		pods, err := k.Cores(ctx)
+		if err == nil && len(pods) > 0 {
+			return NotYet("it has %d pods", len(pods))
+		}
+		return err
+	})
+}
+
+// WaitControllerAsleep waits until the controller has scaled itself to zero, and its pods have ended.
+func (k Serverless) WaitControllerAsleep(ctx context.Context) error {
+	return Wait(ctx, toZero, "the controller to sleep", func(ctx context.Context) error {
 		d, err := k.Controller.Deployment(ctx)
 		if err != nil {
 			return err
 		}
-		pods, err := k.Cores(ctx)
-		if err != nil {
-			return err
+		pods, err := k.Controller.Pods(ctx)
+		if err == nil && (*d.Spec.Replicas > 0 || len(pods) > 0) {
+			return NotYet("it has %d replicas and %d pods (%v)", *d.Spec.Replicas, len(pods), d.Annotations)
 		}
-		if *d.Spec.Replicas > 0 || d.Status.Replicas > 0 || len(pods) > 0 {
-			return NotYet("the controller has %d replicas (%v), the core %d", d.Status.Replicas, d.Annotations, len(pods))
-		}
-		return nil
+		return err
 	})
 }
 
