@@ -40,6 +40,9 @@ func TestServerless(t *testing.T) {
 
 	t.Run("FromZero", func(t *testing.T) { s.fromZero(t) })
 	t.Run("Killed", func(t *testing.T) { s.killed(t) })
+	t.Run("SinkIsDead", serverlessDead)
+	t.Run("Behind", serverlessBehind)
+	t.Run("Start", serverlessStart)
 	t.Run("Back", func(t *testing.T) { s.back(t, back) })
 	s.sameBytes()
 	s.readsOnly()
