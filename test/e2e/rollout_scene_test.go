@@ -181,7 +181,7 @@ func (s *scene) ask(run, status string) {
 func (s *scene) ended(run string, want corev1.ConditionStatus, traffic string) {
 	s.Helper()
 	var found ran
-	s.must(kit.Wait(s.Context(), 6*time.Minute, "the end of "+run, func(ctx context.Context) error {
+	s.must(kit.Wait(s.Context(), 14*time.Minute, "the end of "+run, func(ctx context.Context) error {
 		all, err := s.list(ctx, pipelineRuns, "")
 		if err != nil {
 			return err

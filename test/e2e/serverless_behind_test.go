@@ -20,7 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// atOnce is how many Services are changed at once. With more, Serving is slower.
+// atOnce is how many Services are changed at once.
 const atOnce = 6
 
 // setConfig sets values in a ConfigMap of the cluster until the test ends.
