@@ -83,6 +83,13 @@ func (h *hung) tried(s *v1alpha1.CDEventSource, hangs, made bool, now time.Time)
 	}
 }
 
+// forget drops what is known of a source that is gone.
+func (h *hung) forget(source types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sources, source)
+}
+
 // bounded is the Transport of one look. An attempt ends within the look: otherwise it would never count as one.
 type bounded struct {
 	transport.Transport
