@@ -101,7 +101,8 @@ type bounded struct {
 }
 
 // Send implements transport.Transport.
-func (b *bounded) Send(ctx context.Context, to transport.Target, ev event.Event, with transport.Policy) transport.Outcome {
+func (b *bounded) Send(ctx context.Context, to transport.Target, ev event.Event, with transport.Policy,
+) transport.Outcome {
 	with.Timeout = min(with.AttemptTimeout(), b.most)
 	began := time.Now()
 	out := b.Transport.Send(ctx, to, ev, with)
