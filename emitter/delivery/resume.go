@@ -16,8 +16,8 @@ import (
 )
 
 // resume continues what another process has begun that keeps nothing in memory: the event has failed so often, and must
-// not be sent before that time. What this process knows itself is newer. An event that was never sent need not wait, and
-// none longer than any attempt of its source does: the other clock may have been wrong by years.
+// not be sent before that time. What this process knows itself is newer. An event that was never sent need not wait,
+// and none longer than any attempt of its source does: the other clock may have been wrong by years.
 func (q *sourceQueue) resume(a *attempt) decision {
 	had := a.pending.Attempt
 	if had == nil || had.Tries == 0 || had.Sink != sinkHash(a.source) {

@@ -94,8 +94,8 @@ func New(c Config, log *slog.Logger) (*Doorbell, error) {
 	for _, k := range kinds {
 		resource := k.String()
 		d.watchers = append(d.watchers, &watcher{
-			Watch: k, api: api, ring: d.ringer.Ring, absentFor: c.AbsentFor, pageSize: listAtOnce, log: log, startWithin: listWithin,
-			moved: func(version string) { d.book.move(resource, version) },
+			Watch: k, api: api, ring: d.ringer.Ring, absentFor: c.AbsentFor, pageSize: listAtOnce,
+			startWithin: listWithin, log: log, moved: func(version string) { d.book.move(resource, version) },
 		})
 	}
 	return d, nil

@@ -7,8 +7,8 @@
 //
 // Its invariants:
 //
-//   - Nothing that it keeps between two requests has to be true. Connections, tokens and the credentials that
-//     package credentials keeps for a while are kept.
+//   - Nothing that it keeps between two requests has to be true. Connections, tokens, the credentials that package
+//     credentials keeps for a while, and which sinks hang are kept.
 //   - It answers without an error only if everything that it saw is journaled, and each pending event is sent, or owed
 //     at a time that the ledger has: in the status of the CDEventSubject, and in its WakeAnnotation. After an error,
 //     nothing is promised, and whoever asked must ask again.

@@ -83,6 +83,13 @@ func (h *hung) tried(s *v1alpha1.CDEventSource, hangs, made bool, now time.Time)
 	}
 }
 
+// forget drops what is known of a source that is gone.
+func (h *hung) forget(source types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sources, source)
+}
+
 // bounded is the Transport of one look. An attempt ends within the look: otherwise it would never count as one.
 type bounded struct {
 	transport.Transport
@@ -94,7 +101,8 @@ type bounded struct {
 }
 
 // Send implements transport.Transport.
-func (b *bounded) Send(ctx context.Context, to transport.Target, ev event.Event, with transport.Policy) transport.Outcome {
+func (b *bounded) Send(ctx context.Context, to transport.Target, ev event.Event, with transport.Policy,
+) transport.Outcome {
 	with.Timeout = min(with.AttemptTimeout(), b.most)
 	began := time.Now()
 	out := b.Transport.Send(ctx, to, ev, with)

@@ -39,6 +39,7 @@ func (l *look) send(ctx context.Context) error {
 		if source == nil {
 			if l.deleted[uid] {
 				l.c.Transport.Forget(uid)
+				l.c.hung.forget(uid)
 				l.ledger.Abandon(uid, everything{}.IsLeaderFor)
 			}
 			continue // it is so new that only another process knows it, which sends to it

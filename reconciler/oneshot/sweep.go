@@ -18,9 +18,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
-// page is how many objects are listed at once. Most have a few KiB. But a CDEventSubject has half a MiB while a sink does
-// not answer for long, a Service may have more, and what is read takes three times as much for a moment. Several rings may
-// list at once.
+// page is how many objects are listed at once. Most have a few KiB. But a CDEventSubject has half a MiB while a sink
+// does not answer for long, a Service may have more, and what is read takes three times as much for a moment. Several
+// rings may list at once.
 const page = 10
 
 // Sweep visits every source and every Service, and every CDEventSubject whose Service is gone. It finds whatever nobody
@@ -129,7 +129,8 @@ func (c *Core) resolve(ctx context.Context, all []*v1alpha1.CDEventSource, choos
 }
 
 // chosen returns the Services of the chosen CDEventSubjects, but for some.
-func (c *Core) chosen(ctx context.Context, but map[types.NamespacedName]bool, choose func(*v1alpha1.CDEventSubject) bool,
+func (c *Core) chosen(ctx context.Context, but map[types.NamespacedName]bool,
+	choose func(*v1alpha1.CDEventSubject) bool,
 ) ([]types.NamespacedName, error) {
 	keys := map[types.NamespacedName]bool{}
 	err := c.entries(ctx, "", func(e *v1alpha1.CDEventSubject) {
@@ -181,8 +182,8 @@ func (c *Core) visit(ctx context.Context, keys []types.NamespacedName,
 	return parallel(c.Parallel, work)
 }
 
-// pages calls a function for each page of a list. It must not take long: the API server forgets the
-// list after some minutes.
+// pages calls a function for each page of a list. It must not take long: the API server forgets the list after some
+// minutes.
 func pages(one func(metav1.ListOptions) (metav1.ListInterface, error)) error {
 	for opts := (metav1.ListOptions{Limit: page}); ; {
 		list, err := one(opts)

@@ -24,7 +24,7 @@ func TestSweepListsBeforeItLooks(t *testing.T) {
 			looked.Store(true)
 			return false, nil, nil
 		}
-		if opts := a.(ktesting.ListActionImpl).ListOptions; opts.Continue == "" {
+		if list, is := a.(ktesting.ListActionImpl); is && list.ListOptions.Continue == "" {
 			svc := servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "other"}}
 			return true, &servingv1.ServiceList{ListMeta: metav1.ListMeta{Continue: "rest"}, Items: []servingv1.Service{svc}}, nil
 		}
