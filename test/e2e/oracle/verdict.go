@@ -49,7 +49,8 @@ const slack = time.Second
 // absent returns the times without a leader for a Service, and joins those that meet.
 func absent(name types.NamespacedName, absences []Absence) []Absence {
 	var out []Absence
-	for _, a := range slices.SortedFunc(slices.Values(absences), func(a, b Absence) int { return a.From.Compare(b.From) }) {
+	first := func(a, b Absence) int { return a.From.Compare(b.From) }
+	for _, a := range slices.SortedFunc(slices.Values(absences), first) {
 		if a.Of != nil && !a.Of(name) {
 			continue
 		}
@@ -85,7 +86,8 @@ type Verdict struct {
 
 func (v Verdict) String() string {
 	return fmt.Sprintf("%d Services, %d changes of traffic; %d events, %d duplicates; lost %d, invented %d, altered %d, out of order %d; appeared and ended without a leader: %d, %d of them seen by a replica that did not lead next",
-		v.Lives, v.Changes, v.Events, v.Duplicates, len(v.Lost), len(v.Invented), len(v.Altered), len(v.Disordered), len(v.Missed), len(v.Seen))
+		v.Lives, v.Changes, v.Events, v.Duplicates, len(v.Lost), len(v.Invented), len(v.Altered), len(v.Disordered),
+		len(v.Missed), len(v.Seen))
 }
 
 // Err returns an error that lists every violation; nil if there is none.
