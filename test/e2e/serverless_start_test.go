@@ -40,6 +40,7 @@ func serverlessStart(t *testing.T) {
 	}))
 	s.source("source", service("sink"))
 	s.must(s.podless(ctx, "shop"))
+	s.tells(birth, about("shop")) // otherwise, one look may see both Revisions Ready, and tell of them first
 	s.must(moves(2, both(version("two"), pinned(100, 1)))(ctx, s, "shop"))
 	s.deploy("empty")
 	in, err := suite.Services.Ingress(ctx)
