@@ -82,8 +82,8 @@ func TestAttemptsBelongToSink(t *testing.T) {
 	}
 }
 
-// A process whose clock was years ahead keeps no event from its sink for years. Nobody waits longer than the source has
-// an attempt wait.
+// A time that a process with a wrong clock has noted, years ahead, does not hold an event back for years: the wait is at
+// most the longest that the source has between two attempts.
 func TestAttemptsOfAWrongClock(t *testing.T) {
 	for name, source := range map[string]*v1alpha1.CDEventSource{"default": counted(9, "PT1S"), "a day": counted(9, "P1D")} {
 		s := newStage(t, source)

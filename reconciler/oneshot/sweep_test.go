@@ -37,7 +37,7 @@ func TestSweepListsBeforeItLooks(t *testing.T) {
 	c.wants("on the second page", "sink created", "sink ready", "sink deployed", "sink published")
 }
 
-// Of an entry that nobody can read, a sweep says so, and it tells the sources of all others what is pending.
+// A sweep reports an entry that cannot be read, and still counts what is pending in all others.
 func TestSweepCountsInSpiteOfErrors(t *testing.T) {
 	c := newCluster(t, sourceTo("sink"))
 	c.deploy()

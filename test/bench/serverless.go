@@ -68,6 +68,8 @@ func (b *bench) sleepless(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("with %d Services: %w", services, err)
 			}
+			// The sweep came after the changes, and is reported on its own.
+			w.CPU, w.Took = w.CPU.minus(w.Sweep), w.Took-w.SweepTook
 			b.Woken = append(b.Woken, w)
 			b.say("%s %d Services: p50 %v, p99 %v, lost %d, %v of processor time, %s resident", c, services,
 				percentile(w.Latencies, 50), percentile(w.Latencies, 99), len(w.Lost), w.CPU.Program, mebibytes(w.Main.Resident))
@@ -112,7 +114,7 @@ func (b *bench) sweep(ctx context.Context, t *turn, w *woken) error {
 	if err != nil {
 		return err
 	}
-	before, err := b.cpuNow(t.process.pid())
+	before, err := b.cpuNow(t.pids()...)
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (b *bench) sweep(ctx context.Context, t *turn, w *woken) error {
 		return err
 	}
 	w.SweepTook = time.Since(began)
-	after, err := b.cpuNow(t.process.pid())
+	after, err := b.cpuNow(t.pids()...)
 	w.Sweep = after.minus(before)
 	return err
 }
@@ -291,7 +293,7 @@ func (r report) serverless(p *page) {
 	}
 	p.head("Serverless: %d changes at %d a second", all[0].Changes, r.plan.CalmPace)
 	p.row("program", "Services", "p50 ms", "p99 ms", "lost", "CPU ms per event: program", "of that, the doorbell", "to resident", "API server", "to resident",
-		"API writes per event", "resident", "doorbell, resident", "doorbell, peak", "a sweep", "CPU ms: core", "API server")
+		"API writes per event", "resident", "doorbell, resident", "doorbell, peak", "a sweep", "CPU ms: programs", "API server")
 	p.rule(17)
 	for _, w := range all {
 		peer := r.woken(ours, w.Services)
