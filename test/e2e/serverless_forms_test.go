@@ -5,9 +5,7 @@
 package e2e
 
 import (
-	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,33 +37,13 @@ func TestServerlessForms(t *testing.T) {
 		s.source("source", service("sink"))
 		back := s.switchToServerless(kit.ByEventing)
 		began := time.Now()
-		s.must(kit.Wait(t.Context(), 6*time.Minute, "the first sweep", s.swept))
+		s.must(kit.Wait(t.Context(), 6*time.Minute, "the first sweep", suite.Serverless.Swept))
 		say("the first sweep came after %s", took(began))
 		// It does not sleep by itself.
 		s.must(suite.Controller.Scale(t.Context(), 0))
 		s.livesIn("with Knative Eventing")
 		s.must(back(t.Context()))
 	})
-}
-
-// swept says whether a core that runs has swept.
-func (s *scene) swept(ctx context.Context) error {
-	pods, err := suite.Serverless.Cores(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range pods {
-		body, err := suite.Kube.CoreV1().RESTClient().Get().
-			AbsPath("/api/v1/namespaces", kit.Namespace, "pods", pods[i].Name+":8080", "proxy/metrics").DoRaw(ctx)
-		for line := range strings.Lines(string(body)) {
-			if err == nil && strings.HasPrefix(line, `cdevents_core_rings_total{kind="sweep",result="answered"}`) {
-				if n := strings.TrimSpace(line); !strings.HasSuffix(n, " 0") {
-					return nil
-				}
-			}
-		}
-	}
-	return kit.NotYet("%d cores run, and none has swept", len(pods))
 }
 
 // livesIn lets a Service live, and checks what is told of it.

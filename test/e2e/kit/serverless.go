@@ -114,6 +114,26 @@ func (k Serverless) Cores(ctx context.Context) ([]corev1.Pod, error) {
 	return k.Workloads.pods(ctx, Namespace, cores)
 }
 
+// Swept succeeds once a core that runs has swept.
+func (k Serverless) Swept(ctx context.Context) error {
+	pods, err := k.Cores(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		families, err := k.Workloads.families(ctx, &pods[i], "8080", "metrics")
+		if err != nil {
+			return NotYet("a core tells no metrics: %v", err)
+		}
+		for labels, n := range values(families["cdevents_core_rings_total"]) {
+			if labels["kind"] == "sweep" && labels["result"] == "answered" && n > 0 {
+				return nil
+			}
+		}
+	}
+	return NotYet("%d cores run, and none has swept", len(pods))
+}
+
 // WaitAsleep waits until the controller has scaled itself to zero, and Serving the core.
 func (k Serverless) WaitAsleep(ctx context.Context) error {
 	if err := k.WaitControllerAsleep(ctx); err != nil {
