@@ -6,11 +6,23 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 )
 
-// Apply applies YAML to a namespace, like "kubectl apply".
+// webhookPatience is how long a webhook that has just been installed may take to answer.
+const webhookPatience = 4 * time.Minute
+
+// Apply applies YAML to a namespace, like "kubectl apply". It retries while a webhook is not available: on a busy machine, those of Tekton and
+// Serving answer minutes after their pods are ready.
 func (k *Kit) Apply(ctx context.Context, namespace, text string) error {
-	return k.kubectl(ctx, text, "apply", "-n", namespace)
+	return Wait(ctx, webhookPatience, "kubectl apply", func(ctx context.Context) error {
+		err := k.kubectl(ctx, text, "apply", "-n", namespace)
+		if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
+			return NotYet("%v", err)
+		}
+		return err
+	})
 }
 
 // Unapply deletes what Apply created and still exists.

@@ -5,7 +5,6 @@ package kit
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,7 +65,7 @@ func SetTraffic(s *servingv1.Service, shares ...Share) {
 
 // Create creates a Knative Service. It retries while Serving's webhook is not available.
 func (k Services) Create(ctx context.Context, s *servingv1.Service) error {
-	return Wait(ctx, time.Minute, "the creation of Knative Service "+s.Name, func(ctx context.Context) error {
+	return Wait(ctx, webhookPatience, "the creation of Knative Service "+s.Name, func(ctx context.Context) error {
 		_, err := k.Serving.ServingV1().Services(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
 		if apierrors.IsInternalError(err) {
 			return NotYet("%v", err)
