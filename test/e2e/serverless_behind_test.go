@@ -227,6 +227,8 @@ func serverlessBehind(t *testing.T) {
 		}
 	})
 	s := newScene(t)
+	// While the API server is away, nothing becomes ready. On a busy machine, that lasts for a minute.
+	s.configure(map[string]string{"incident-outage-after": "10m"})
 	s.source("source", service("sink"))
 	want, all := map[string][]string{}, jobs()
 	began := time.Now()
