@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-var update = flag.Bool("update", false, "write testdata and the examples in docs/events.md anew")
+var update = flag.Bool("update", false, "write testdata and the examples in docs/event-examples.md anew")
 
 // indented returns indented JSON; the values keep their bytes.
 func indented(t *testing.T, data []byte) string {
