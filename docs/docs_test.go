@@ -223,7 +223,6 @@ var exceptions = map[string]int{
 	"docs/benchmarks.md": 3300,
 	"docs/gates.md":      4600,
 	"docs/serverless.md": 4000,
-	"docs/sidecar.md":    2800,
 }
 
 // No page is longer than a reader's patience. The records of the laboratory are not written for readers in a hurry.
