@@ -220,7 +220,6 @@ var generated = []string{"docs/event-examples.md", "docs/reference.md"}
 
 // exceptions are pages that are too long, with what they may have until they are shorter.
 var exceptions = map[string]int{
-	"docs/benchmarks.md": 3300,
 	"docs/gates.md":      4600,
 	"docs/serverless.md": 4000,
 }
