@@ -89,7 +89,7 @@ func unversioned(t *testing.T, tr lifecycle.Transition) string {
 // The pages that people write describe each type, reason and annotation.
 func TestPagesNameWhatTheCodeHas(t *testing.T) {
 	read := func(file string) string {
-		text, err := os.ReadFile(file) //nolint:gosec // the documents of this repository
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,6 @@ func compare(t *testing.T, file, got string) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		//nolint:gosec // The names of these files are written in this test.
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
