@@ -73,7 +73,7 @@ func (f *fleetOf) addGates(t *testing.T) {
 		Verdict: verdict.Fail, Reasons: []string{"RelativeRegression"}, Message: "Judging books-00002 against books-00001: 900 requests of the canary, 2100 of the baseline; ErrorRate: 9 % to 1 %, odds above 1.5 times the baseline's",
 		Report: &verdict.Judgement{
 			Verdict: verdict.Fail, Canary: verdict.Samples{Requests: 900}, Baseline: verdict.Samples{Requests: 2100}, RequiredShare: fleet.Ratio(.3), HandledShare: fleet.Ratio(.3),
-			Metrics: []verdict.MetricResult{{Name: "ErrorRate", Verdict: verdict.Fail, Reason: verdict.RelativeRegression, Canary: fleet.Ratio(.09), Baseline: fleet.Ratio(.01), Low: fleet.Ratio(.06), High: fleet.Ratio(.1), EFail: 3e7, EFailLimit: 40, EPassLimit: 20}},
+			Metrics: []verdict.MetricResult{{Name: "ErrorRate", Verdict: verdict.Fail, Reason: verdict.RelativeRegression, Canary: fleet.Ratio(.09), Baseline: fleet.Ratio(.01), Low: fleet.Ratio(.06), High: fleet.Ratio(.1), EFail: 3e7, EFailLimit: 44, EPassLimit: 20}},
 		},
 	}
 	f.AddGate(t, "cart-gate", "cart", fleet.Run(noon, 120, .36))

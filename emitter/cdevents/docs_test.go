@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-const page = "../../docs/events.md"
+const (
+	page         = "../../docs/events.md"
+	examplesPage = "../../docs/event-examples.md"
+	annotations  = "../../docs/annotations.md"
+)
 
 // binaryHeaders returns the headers of the request in binary mode, as http_test.go receives them.
 func binaryHeaders(e event.Event) []string {
@@ -34,58 +37,81 @@ func binaryHeaders(e event.Event) []string {
 	return append(headers, "Content-Type: "+e.DataContentType())
 }
 
-// block is the text between two markers of the page.
-var block = regexp.MustCompile(`(?s)<!-- generated: ([^ ]+) -->\n.*?<!-- end -->`)
-
-// The page matches the code: -update writes its tables and examples, and it must have an example of
-// each type and name each annotation.
-func TestPageMatchesTheCode(t *testing.T) {
-	blocks := map[string]string{"types": typesTable(t), "request": request(t)}
+// The page of examples is written by -update: the types in each version, a request, and an event of each type.
+func TestExamplesMatchTheCode(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(examplesHead + typesTable(t) + examplesForms + request(t))
 	for _, tr := range story() {
-		blocks[string(tr.Type)] = "```json\n" + example(t, tr) + "```\n"
+		b.WriteString("\n## `" + unversioned(t, tr) + "`\n\n")
+		if uncaptured[tr.Type] {
+			b.WriteString("Rendered by the tests.\n\n")
+		}
+		b.WriteString("```json\n" + example(t, tr) + "```\n")
 	}
+	compare(t, examplesPage, b.String())
+}
 
-	have, err := os.ReadFile(page)
+const examplesHead = `# Event examples
+
+<!-- Written by "go test ./emitter/cdevents -update". Do not edit. -->
+
+One event of each type, in CDEvents 0.5. [Events](events.md) says when each is sent, and what its fields mean. A receiver got them in runs of
+the end-to-end tests; only names of the cluster were changed. Where the tests render an event, its section says so.
+
+There are three stories. A Service is created and published; a second Revision is tried with a tenth of the traffic, takes over and is rolled
+back; the Service is deleted. Another Service has a stateful cluster. A Cluster of Cluster API is created, upgraded to another version of
+Kubernetes, and deleted. The incident and the environment of Crossplane are from other runs.
+
+## Types
+
+`
+
+const examplesForms = `
+Events of 0.4 have "context.version" instead of "context.specversion". They also have "subject.type": "service", "incident", "environment" or
+"testCaseRun", or for a custom event the part of its type before the predicate, such as "knative-revision".
+
+## A request
+
+In binary mode, the attributes are headers, and the CDEvent is the body:
+
+`
+
+// unversioned returns the type of a transition's events in CDEvents 0.5, without its version.
+func unversioned(t *testing.T, tr lifecycle.Transition) string {
+	t.Helper()
+	typ, err := Type(Version05, tr.Type)
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := map[string]bool{}
-	want := block.ReplaceAllStringFunc(string(have), func(old string) string {
-		name := block.FindStringSubmatch(old)[1]
-		text, ok := blocks[name]
-		if !ok {
-			t.Errorf("the page has an unknown block %q", name)
-			return old
-		}
-		used[name] = true
-		return "<!-- generated: " + name + " -->\n" + text + "<!-- end -->"
-	})
-	compare(t, page, want)
+	return typ[:len(typ)-len(".0.3.0")]
+}
 
-	for name := range blocks {
-		if !used[name] {
-			t.Errorf("the page has no block %q", name)
-		}
-	}
-	for _, name := range CarriedAnnotations() {
-		if !strings.Contains(want, "`"+name+"`") {
-			t.Errorf("the page does not name annotation %s", name)
-		}
-	}
-	for _, tr := range story() {
-		typ, err := Type(Version05, tr.Type)
+// The pages that people write describe each type, reason and annotation.
+func TestPagesNameWhatTheCodeHas(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if unversioned := typ[:len(typ)-len(".0.3.0")]; !strings.Contains(want, "\n### `"+unversioned+"`\n") {
-			t.Errorf("the page has no section on %s", unversioned)
+		return string(text)
+	}
+	for _, name := range CarriedAnnotations() {
+		if !strings.Contains(read(annotations), "`"+name+"`") {
+			t.Errorf("%s does not name annotation %s", annotations, name)
+		}
+	}
+	for _, tr := range story() {
+		if typ := unversioned(t, tr); !strings.Contains(read(page), "\n### `"+typ+"`\n") {
+			t.Errorf("%s has no section on %s", page, typ)
 		}
 	}
 	for _, reason := range []string{
-		lifecycle.ReasonTraffic, lifecycle.ReasonConfiguration, lifecycle.ReasonReapplied, lifecycle.ReasonWithdrawn, lifecycle.ReasonReplaced, lifecycle.ReasonRemoved, lifecycle.ReasonUndeclared, lifecycle.ReasonReplay, lifecycle.ReasonEnvironmentDeleted,
+		lifecycle.ReasonTraffic, lifecycle.ReasonConfiguration, lifecycle.ReasonReapplied, lifecycle.ReasonReverted,
+		lifecycle.ReasonWithdrawn, lifecycle.ReasonReplaced, lifecycle.ReasonRemoved, lifecycle.ReasonUndeclared,
+		lifecycle.ReasonReplay, lifecycle.ReasonEnvironmentDeleted,
 	} {
-		if !strings.Contains(want, "`"+reason+"`") {
-			t.Errorf("the page does not explain reason %s", reason)
+		if !strings.Contains(read(page), "`"+reason+"`") {
+			t.Errorf("%s does not explain reason %s", page, reason)
 		}
 	}
 }

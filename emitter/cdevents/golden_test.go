@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-var update = flag.Bool("update", false, "write testdata and the examples in docs/events.md anew")
+var update = flag.Bool("update", false, "write testdata and the examples in docs/event-examples.md anew")
 
 // indented returns indented JSON; the values keep their bytes.
 func indented(t *testing.T, data []byte) string {
@@ -47,7 +47,6 @@ func compare(t *testing.T, file, got string) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		//nolint:gosec // The names of these files are written in this test.
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

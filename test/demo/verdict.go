@@ -54,7 +54,8 @@ func pValue(p float64) string {
 
 // sides prints both views of the same requests.
 func (s *screen) sides(rows []sideBySide) {
-	s.line("\n  The same requests, as the controller exports them (canary_entry_requests_total, canary_handled_requests_total):")
+	s.line("\n  All requests since each Revision started, by where they entered and where they were handled, as the controller" +
+		"\n  exports them (canary_entry_requests_total, canary_handled_requests_total):")
 	s.line("    %-14s %10s %18s %10s %18s", "Revision", "entered", "failed by entry", "handled", "failed by handling")
 	for _, r := range rows {
 		s.line("    %-14s %10d %10d %6.2f%% %10d %10d %6.2f%%", r.revision, r.entered, r.failedAtEntry, percent(r.failedAtEntry, r.entered),

@@ -15,12 +15,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// production is the environment in the examples of docs/events.md.
+// production is the environment in the examples of docs/event-examples.md.
 func production(spec *v1alpha1.CDEventSourceSpec) {
 	spec.Environment = &v1alpha1.Environment{ID: "production", Source: "https://platform.example.com/environments"}
 }
 
-// capture writes an event to the folder that E2E_CAPTURE names, as an example of its type for docs/events.md. It
+// capture writes an event to the folder that E2E_CAPTURE names, as an example of its type for docs/event-examples.md. It
 // replaces names that are specific to this cluster.
 func capture(t *testing.T, e event) {
 	t.Helper()

@@ -186,8 +186,8 @@ func Run(now time.Time, requests, handled float64) *v1alpha1.GateRun {
 		Report: &verdict.Judgement{
 			Verdict: verdict.Running, Canary: verdict.Samples{Requests: requests, Missing: 300 - requests, Shards: 12}, Baseline: verdict.Samples{Requests: 9 * requests, Shards: 88},
 			RequiredShare: Ratio(.1), HandledShare: &handled, ExpectedShare: Ratio(.1), Metrics: []verdict.MetricResult{
-				{Name: "ErrorRate", Verdict: verdict.Running, Reason: verdict.InsufficientSample, Canary: Ratio(.05), Baseline: Ratio(.01), Low: Ratio(.02), High: Ratio(.09), EFail: 6.3, EFailLimit: 40, EPass: .2, EPassLimit: 20, Missing: 240},
-				{Name: "SlowRequests", Verdict: verdict.Pass, Reason: verdict.Negligible, Canary: Ratio(0), Baseline: Ratio(.002), EFail: .4, EFailLimit: 40, EPass: 31, EPassLimit: 20},
+				{Name: "ErrorRate", Verdict: verdict.Running, Reason: verdict.InsufficientSample, Canary: Ratio(.05), Baseline: Ratio(.01), Low: Ratio(.02), High: Ratio(.09), EFail: 6.3, EFailLimit: 44, EPass: .2, EPassLimit: 20, Missing: 240},
+				{Name: "SlowRequests", Verdict: verdict.Pass, Reason: verdict.Negligible, Canary: Ratio(0), Baseline: Ratio(.002), EFail: .4, EFailLimit: 44, EPass: 31, EPassLimit: 20},
 			},
 		},
 	}
