@@ -117,6 +117,7 @@ format: ## Format all modules
 generate: ## Generate deep copies, golden files and the API reference of the documentation, and dashboards
 	@.ci/tool controller-gen object:headerFile=.ci/header.txt paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
+	@go run ./config/template
 	@go run ./config/reference
 	@go run ./dashboards/generate
 

@@ -63,10 +63,10 @@ func schemaOf(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) (*schem
 func TestNoFieldIsLost(t *testing.T) {
 	t.Parallel()
 	source, subject, gate, run, plan := &v1alpha1.CDEventSource{}, &v1alpha1.CDEventSubject{}, &v1alpha1.CanaryGate{}, &v1alpha1.CanaryGateRun{}, &v1alpha1.ShardPlacement{}
-	baseline := &v1alpha1.CDEventBaseline{}
+	baseline, template := &v1alpha1.CDEventBaseline{}, &v1alpha1.ClusterCanaryGateTemplate{}
 	all := map[string]any{
 		"cdeventsources": source, "cdeventsubjects": subject, "cdeventbaselines": baseline,
-		"canarygates": gate, "canarygateruns": run, "shardplacements": plan,
+		"canarygates": gate, "clustercanarygatetemplates": template, "canarygateruns": run, "shardplacements": plan,
 	}
 	for plural, object := range all {
 		fill(reflect.ValueOf(object).Elem(), plural, 0)
@@ -92,6 +92,8 @@ func TestNoFieldIsLost(t *testing.T) {
 	gate.Status.History[0].Verdict = verdict.Fail
 	gate.Status.Run = gate.Status.Run.Public() // the rest is in the CanaryGateRun
 	*gate.Spec.Metrics[0].MaxOddsRatio, *gate.Spec.Exposure.MaxRatio = 1.25, 1.25
+	gate.Spec.TemplateRef.Name = "strict"
+	template.Spec.GatePolicy = *gate.Spec.GatePolicy.DeepCopy()
 
 	for plural, object := range all {
 		structural, validator := schemaOf(t, crd(t, plural))

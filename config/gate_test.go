@@ -97,6 +97,10 @@ func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	t.Run("rules of gates", func(t *testing.T) {
 		checkGateRules(t, untyped.Resource(v1alpha1.GateResource).Namespace("default"))
 	})
+	t.Run("rules of templates", func(t *testing.T) {
+		checkTemplateRules(t, untyped.Resource(v1alpha1.TemplateResource))
+	})
+	t.Run("templates are required", func(t *testing.T) { checkTemplateSamples(t, cp) })
 	t.Run("rules of sources", func(t *testing.T) {
 		checkSourceRules(t, untyped.Resource(v1alpha1.SourceResource).Namespace("default"))
 	})
@@ -138,8 +142,10 @@ func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	}
 	now := metav1.Now()
 	made.Status.Latest = &v1alpha1.GateLatest{
-		ID: "r1", StartTime: now, Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "BaselineMissing"}, Message: "200 requests are missing",
-		Canary: "cart-00002", Requests: &v1alpha1.GateRequests{Canary: 100}, Missing: &v1alpha1.GateMissing{CanaryRequests: 200},
+		GateRunSummary: v1alpha1.GateRunSummary{
+			ID: "r1", StartTime: now, Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "BaselineMissing"},
+			Canary: "cart-00002", Requests: &v1alpha1.GateRequests{Canary: 100},
+		}, Message: "200 requests are missing", Missing: &v1alpha1.GateMissing{CanaryRequests: 200},
 	}
 	made.Status.SetConditions(apis.Conditions{{Type: apis.ConditionReady, Status: "False", Reason: "ServiceNotFound"}})
 	made.Status.Run = &v1alpha1.GateRun{
@@ -155,7 +161,7 @@ func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	if kept.Spec.Service != "cart" || kept.Status.Run.Report.Canary.Shards != 2 {
 		t.Errorf("%+v %+v", kept.Spec, kept.Status.Run.Report)
 	}
-	want := []string{"cart cart False ServiceNotFound false cart-00002 Running InsufficientSample 100 200 200 requests are missing"}
+	want := []string{"cart cart False ServiceNotFound false cart-00002 Running InsufficientSample 100 200 200 requests are missing <nil>"}
 	if got := shown(ctx, t, cp.Config()); !slices.Equal(got, want) {
 		t.Errorf("kubectl shows\n%q\nwant\n%q", got, want)
 	}

@@ -70,6 +70,15 @@ func TestPageListsEveryLabel(t *testing.T) {
 			t.Errorf("docs/api.md lists %s, which nothing uses", name)
 		}
 	}
+	// The same name in two domains confuses.
+	domains := map[string]string{}
+	for _, name := range listed {
+		domain, short, _ := strings.Cut(name, "/")
+		if first, twice := domains[short]; twice && first != domain {
+			t.Errorf("%s is in %s and in %s", short, first, domain)
+		}
+		domains[short] = domain
+	}
 	if len(listed) < 40 {
 		t.Errorf("only %d are listed", len(listed))
 	}

@@ -232,7 +232,7 @@ func TestRolesForUsers(t *testing.T) {
 					}
 				}
 				viewers := role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
-				if viewers && !slices.Equal(rule.Resources, []string{"cdeventsources", "canarygates"}) {
+				if viewers && !slices.Equal(rule.Resources, []string{"cdeventsources", "canarygates", "clustercanarygatetemplates"}) {
 					t.Errorf("%s exposes %s", role.Name, rule.Resources)
 				}
 			}

@@ -112,6 +112,10 @@ func partOf(rest string) func(string) *unstructured.Unstructured {
 func metrics(m string) string { return `"metrics":[{"type":"EntryErrors"},` + m + `]` }
 
 var gateRules = map[string]rule{
+	"no template":           {spec: `"templateRef":{"name":""}`, where: "spec.templateRef.name", ours: "name of a ClusterCanaryGateTemplate"},
+	"half a reference":      {spec: `"templateRef":{}`, where: "spec.templateRef.name", ours: "name of a ClusterCanaryGateTemplate"},
+	"a path to a template":  {spec: `"templateRef":{"name":"shop/strict"}`, where: "spec.templateRef.name", ours: "RFC 1123 subdomain"},
+	"a long reference":      {spec: `"templateRef":{"name":"` + strings.Repeat("a", 254) + `"}`, where: "spec.templateRef.name", ours: "253"},
 	"no service":            {spec: `{}`, where: "spec.service", ours: "name of a Knative Service"},
 	"another's service":     {spec: `{"service":"shop/cart"}`, where: "spec.service", ours: "DNS-1035"},
 	"a long service":        {spec: `{"service":"` + strings.Repeat("a", 64) + `"}`, where: "spec.service", ours: "63"},
@@ -223,6 +227,7 @@ var rightGates = []string{
 	`"schedule":{"warmup":"29m44s","minDuration":"0s"}`,
 	`"schedule":{"warmup":"1h","minDuration":"1m30.5s","timeout":"168h"}`,
 	`"historyLimit":100,"suspend":true`,
+	`"templateRef":{"name":"shop.strict-1"}`,
 	metrics(`{"type":"SlowRequests","threshold":"2.5s","limit":0.02}`),
 	metrics(`{"type":"SlowRequests","limit":0.001,"negligible":0.0005}`),
 	metrics(`{"type":"SlowRequests","critical":false}`),

@@ -75,9 +75,13 @@ func finished(now time.Time, name string, v verdict.Verdict, reason verdict.Reas
 	end := metav1.NewTime(now)
 	return &v1alpha1.GateRun{
 		ID: name, Gate: name, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end,
-		Verdict: v, Reasons: []string{string(reason)}, Effective: &v1alpha1.GateEffective{Minimum: v1alpha1.GateMinimum{
-			CanaryRequests: ptr(int64(300)), BaselineRequests: ptr(int64(300)),
-		}},
+		Verdict: v, Reasons: []string{string(reason)}, Effective: &v1alpha1.GateEffective{
+			GatePolicy: v1alpha1.GatePolicy{
+				Minimum: &v1alpha1.GateMinimum{
+					CanaryRequests: ptr(int64(300)), BaselineRequests: ptr(int64(300)),
+				},
+			},
+		},
 		Report: &verdict.Judgement{
 			Canary: verdict.Samples{Requests: 120}, Baseline: verdict.Samples{Requests: 900}, HandledShare: ptr(.36),
 			Metrics: []verdict.MetricResult{

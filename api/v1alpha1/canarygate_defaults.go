@@ -24,27 +24,32 @@ func GateThresholds() []time.Duration {
 // config/300-canarygate.yaml has the same defaults, and the API server stores them, apart from those
 // that depend on other fields: warmup, and the name, threshold and maxOddsRatio of a metric. Those
 // are set when a run begins, as are all of a spec that a CustomRun embeds.
-func (s *CanaryGateSpec) SetDefaults(context.Context) {
-	schedule := ensure(&s.Schedule)
+func (s *CanaryGateSpec) SetDefaults(ctx context.Context) {
+	setDefault(&s.HistoryLimit, 10)
+	s.GatePolicy.SetDefaults(ctx)
+}
+
+// SetDefaults sets the fields that are not given, in all groups.
+func (p *GatePolicy) SetDefaults(context.Context) {
+	schedule := ensure(&p.Schedule)
 	setDuration(&schedule.Timeout, 30*time.Minute)
 	setDuration(&schedule.Warmup, min(3*time.Minute, max(0, schedule.Timeout.Duration/10)))
 	setDuration(&schedule.Interval, 15*time.Second)
 	setDuration(&schedule.MinDuration, 2*time.Minute)
-	setDefault(&s.HistoryLimit, 10)
 
-	minimum := ensure(&s.Minimum)
+	minimum := ensure(&p.Minimum)
 	setDefault(&minimum.CanaryRequests, 300)
 	setDefault(&minimum.BaselineRequests, 300)
 	setDefault(&minimum.Shards, 3)
 
-	if s.Metrics == nil {
-		s.Metrics = defaultGateMetrics()
+	if p.Metrics == nil {
+		p.Metrics = defaultGateMetrics()
 	}
-	for i := range s.Metrics {
-		s.Metrics[i].setDefaults()
+	for i := range p.Metrics {
+		p.Metrics[i].setDefaults()
 	}
 
-	exposure := ensure(&s.Exposure)
+	exposure := ensure(&p.Exposure)
 	setDefault(&exposure.MinRatio, .5)
 	setDefault(&exposure.MaxRatio, 2)
 	if exposure.TooHigh == "" {
@@ -54,24 +59,24 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 		exposure.TooLow = verdict.Inconclusive
 	}
 
-	if s.WithoutPast == "" {
-		s.WithoutPast = verdict.Pass
+	if p.WithoutPast == "" {
+		p.WithoutPast = verdict.Pass
 	}
 
-	limits := ensure(&s.Limits)
+	limits := ensure(&p.Limits)
 	setDefault(&limits.UnaccountedRatio, .01)
 
-	statistics := ensure(&s.Statistics)
+	statistics := ensure(&p.Statistics)
 	setDefault(&statistics.Alpha, .05)
 	setDefault(&statistics.Beta, .05)
 
-	score := ensure(&s.Score)
+	score := ensure(&p.Score)
 	setDefault(&score.Pass, 90)
 	setDefault(&score.Warn, 75)
 	setDefault(&score.MinCoverage, .5)
 
-	if s.FailOn == nil {
-		s.FailOn = slices.Clone(failOn)
+	if p.FailOn == nil {
+		p.FailOn = slices.Clone(failOn)
 	}
 }
 

@@ -61,11 +61,12 @@ func TestDefaults(t *testing.T) {
 func TestDefaultsOverwriteNothing(t *testing.T) {
 	t.Parallel()
 	s := spec{
-		Service:  "cart",
-		Minimum:  &v1alpha1.GateMinimum{Shards: ptr(int64(5))},
-		Metrics:  []v1alpha1.GateMetric{{Name: "slow", Type: v1alpha1.MetricSlowRequests, Threshold: span(time.Second), Critical: ptr(false)}},
-		Exposure: &v1alpha1.GateExposure{TooHigh: verdict.Warn, MinRatio: ptr(0.)},
-		FailOn:   []verdict.Verdict{verdict.Fail},
+		Service: "cart", GatePolicy: v1alpha1.GatePolicy{
+			Minimum:  &v1alpha1.GateMinimum{Shards: ptr(int64(5))},
+			Metrics:  []v1alpha1.GateMetric{{Name: "slow", Type: v1alpha1.MetricSlowRequests, Threshold: span(time.Second), Critical: ptr(false)}},
+			Exposure: &v1alpha1.GateExposure{TooHigh: verdict.Warn, MinRatio: ptr(0.)},
+			FailOn:   []verdict.Verdict{verdict.Fail},
+		},
 	}
 	s.SetDefaults(t.Context())
 	m := s.Metrics[0]

@@ -37,15 +37,39 @@ func (g *CanaryGate) Validate(ctx context.Context) *apis.FieldError {
 // Validate returns what is wrong with the spec, where, and what is allowed. Missing fields count as
 // their defaults.
 func (s *CanaryGateSpec) Validate(ctx context.Context) *apis.FieldError {
-	filled := s.DeepCopy()
+	errs := s.objects().Also(s.template())
+	if s.HistoryLimit != nil {
+		errs = errs.Also(whole("historyLimit", int64(*s.HistoryLimit), 0, maxGateHistory))
+	}
+	return errs.Also(s.GatePolicy.validate(ctx))
+}
+
+// template checks the reference alone: the template may come later.
+func (s *CanaryGateSpec) template() *apis.FieldError {
+	if s.TemplateRef == nil {
+		return nil
+	}
+	if s.TemplateRef.Name == "" {
+		err := apis.ErrMissingField("templateRef.name")
+		err.Details = "it must be the name of a ClusterCanaryGateTemplate"
+		return err
+	}
+	wrong := validation.IsDNS1123Subdomain(s.TemplateRef.Name)
+	if len(wrong) == 0 {
+		return nil
+	}
+	return apis.ErrInvalidValue(s.TemplateRef.Name, "templateRef.name", strings.Join(wrong, "; "))
+}
+
+// validate checks the policy of a gate or of a template. Missing fields count as their defaults.
+func (p *GatePolicy) validate(ctx context.Context) *apis.FieldError {
+	filled := p.DeepCopy()
 	filled.SetDefaults(ctx)
-	return filled.objects().
-		Also(filled.Schedule.validate().ViaField("schedule")).
+	return filled.Schedule.validate().ViaField("schedule").
 		Also(filled.Minimum.validate().ViaField("minimum")).
 		Also(filled.metrics()).
 		Also(filled.Exposure.validate().ViaField("exposure")).
 		Also(oneOf("withoutPast", filled.WithoutPast, verdict.Pass, verdict.Warn)).
-		Also(whole("historyLimit", int64(*filled.HistoryLimit), 0, maxGateHistory)).
 		Also(filled.Limits.validate().ViaField("limits")).
 		Also(filled.Statistics.validate().ViaField("statistics")).
 		Also(filled.Score.validate().ViaField("score")).
@@ -138,15 +162,15 @@ func whole(field string, value, least, most int64) *apis.FieldError {
 	return apis.ErrInvalidValue(value, field, fmt.Sprintf("it must be a whole number from %d to %d", least, most))
 }
 
-func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
-	if n := len(s.Metrics); n > maxGateMetrics {
+func (p *GatePolicy) metrics() (errs *apis.FieldError) {
+	if n := len(p.Metrics); n > maxGateMetrics {
 		return apis.ErrInvalidValue(fmt.Sprintf("%d metrics", n), "metrics",
 			fmt.Sprintf("at most %d are allowed, because each metric makes it harder to prove the others", maxGateMetrics))
 	}
 	decides := false
 	first := map[string]int{}
-	for i := range s.Metrics {
-		m := &s.Metrics[i]
+	for i := range p.Metrics {
+		m := &p.Metrics[i]
 		errs = errs.Also(m.validate().ViaFieldIndex("metrics", i))
 		if before, taken := first[m.Name]; taken {
 			errs = errs.Also(apis.ErrInvalidValue(
@@ -172,15 +196,15 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 	return errs
 }
 
-func (s *CanaryGateSpec) verdicts() (errs *apis.FieldError) {
+func (p *GatePolicy) verdicts() (errs *apis.FieldError) {
 	possible := []verdict.Verdict{verdict.Warn, verdict.Fail, verdict.Error, verdict.Inconclusive}
-	if !slices.Contains(s.FailOn, verdict.Fail) {
-		err := apis.ErrInvalidValue(verdict.List(s.FailOn), "failOn")
+	if !slices.Contains(p.FailOn, verdict.Fail) {
+		err := apis.ErrInvalidValue(verdict.List(p.FailOn), "failOn")
 		err.Details = "it must contain Fail; otherwise, the gate stops nothing. If that is what you want, set dryRun"
 		errs = errs.Also(err)
 	}
-	for i, v := range s.FailOn {
-		if !slices.Contains(possible, v) || slices.Index(s.FailOn, v) < i {
+	for i, v := range p.FailOn {
+		if !slices.Contains(possible, v) || slices.Index(p.FailOn, v) < i {
 			err := apis.ErrInvalidArrayValue(v, "failOn", i)
 			err.Details = "it must contain only " + verdict.List(possible) + ", each at most once"
 			errs = errs.Also(err)

@@ -24,7 +24,7 @@ func TestInvalidNumbersAreRejected(t *testing.T) {
 	t.Parallel()
 	metric := func(m v1alpha1.GateMetric) spec {
 		m.Type = v1alpha1.MetricErrorRate
-		return spec{Metrics: []v1alpha1.GateMetric{m}}
+		return spec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{m}}}
 	}
 	for _, c := range []struct {
 		spec         spec
@@ -33,9 +33,9 @@ func TestInvalidNumbersAreRejected(t *testing.T) {
 		{metric(v1alpha1.GateMetric{Weight: ptr(math.NaN())}), "metrics[0].weight", "more than 0"},
 		{metric(v1alpha1.GateMetric{MaxOddsRatio: ptr(math.Inf(1))}), "metrics[0].maxOddsRatio", "at most 100"},
 		{metric(v1alpha1.GateMetric{Limit: ptr(math.NaN())}), "metrics[0].limit", "more than 0"},
-		{spec{Score: &v1alpha1.GateScore{Pass: ptr(math.NaN())}}, "score.pass", "0 or more"},
+		{spec{GatePolicy: v1alpha1.GatePolicy{Score: &v1alpha1.GateScore{Pass: ptr(math.NaN())}}}, "score.pass", "0 or more"},
 		{
-			spec{Schedule: &v1alpha1.GateSchedule{Warmup: span(math.MaxInt64), MinDuration: span(math.MaxInt64)}},
+			spec{GatePolicy: v1alpha1.GatePolicy{Schedule: &v1alpha1.GateSchedule{Warmup: span(math.MaxInt64), MinDuration: span(math.MaxInt64)}}},
 			"schedule.minDuration", "to 168h0m0s",
 		},
 	} {
@@ -50,7 +50,7 @@ func TestInvalidNumbersAreRejected(t *testing.T) {
 // All mistakes are reported at once.
 func TestAllErrorsAreReported(t *testing.T) {
 	t.Parallel()
-	s := spec{Service: "Cart", FailOn: []verdict.Verdict{"Pass"}, Score: &v1alpha1.GateScore{Pass: ptr(-1.)}}
+	s := spec{Service: "Cart", GatePolicy: v1alpha1.GatePolicy{FailOn: []verdict.Verdict{"Pass"}, Score: &v1alpha1.GateScore{Pass: ptr(-1.)}}}
 	err := s.Validate(t.Context())
 	for _, where := range []string{"service", "failOn[0]", "score.pass"} {
 		if !strings.Contains(err.Error(), where) {

@@ -37,6 +37,14 @@ func RunOwner(run metav1.Object) CanaryGateRunSpec {
 // InProgress reports whether there is a run that has not ended.
 func (r *GateRun) InProgress() bool { return r != nil && r.CompletionTime == nil }
 
+// Needs returns how many requests of each side the run needs; nil if that is not known.
+func (e *GateEffective) Needs() (canary, baseline *int64) {
+	if e == nil || e.Minimum == nil {
+		return nil, nil
+	}
+	return e.Minimum.CanaryRequests, e.Minimum.BaselineRequests
+}
+
 // Judged returns the name of the Service that the gate judges. A run in progress keeps its Service.
 func (g *CanaryGate) Judged() string {
 	if run := g.Status.Run; run.InProgress() {

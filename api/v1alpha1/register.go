@@ -24,6 +24,8 @@ var (
 	BaselineResource  = SchemeGroupVersion.WithResource("cdeventbaselines")
 	GateKind          = SchemeGroupVersion.WithKind("CanaryGate")
 	GateResource      = SchemeGroupVersion.WithResource("canarygates")
+	TemplateKind      = SchemeGroupVersion.WithKind("ClusterCanaryGateTemplate")
+	TemplateResource  = SchemeGroupVersion.WithResource("clustercanarygatetemplates")
 	GateRunKind       = SchemeGroupVersion.WithKind("CanaryGateRun")
 	GateRunResource   = SchemeGroupVersion.WithResource("canarygateruns")
 	PlacementKind     = SchemeGroupVersion.WithKind("ShardPlacement")
@@ -37,6 +39,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&CDEventSubject{}, &CDEventSubjectList{},
 		&CDEventBaseline{}, &CDEventBaselineList{},
 		&CanaryGate{}, &CanaryGateList{},
+		&ClusterCanaryGateTemplate{}, &ClusterCanaryGateTemplateList{},
 		&CanaryGateRun{}, &CanaryGateRunList{},
 		&ShardPlacement{}, &ShardPlacementList{},
 	)

@@ -31,6 +31,13 @@ func (g *CanaryGate) UnmarshalJSON(raw []byte) (err error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler, as that of a source does.
+func (t *ClusterCanaryGateTemplate) UnmarshalJSON(raw []byte) (err error) {
+	type plain ClusterCanaryGateTemplate
+	t.Unread, err = tolerant.Unmarshal(raw, (*plain)(t))
+	return err //nolint:wrapcheck // it says what was read
+}
+
+// UnmarshalJSON implements json.Unmarshaler, as that of a source does.
 func (s *CDEventSubject) UnmarshalJSON(raw []byte) (err error) {
 	type plain CDEventSubject
 	s.Unread, err = tolerant.Unmarshal(raw, (*plain)(s))

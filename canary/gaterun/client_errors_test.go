@@ -45,7 +45,7 @@ func TestClientErrors(t *testing.T) {
 	t.Parallel()
 	unclassed := answers{mapping.Unknown: 100}
 	ignore := func(codes ...int64) v1alpha1.CanaryGateSpec {
-		return v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, {Type: v1alpha1.MetricClientErrors, IgnoreCodes: codes}}}
+		return v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, {Type: v1alpha1.MetricClientErrors, IgnoreCodes: codes}}}}
 	}
 	for name, c := range map[string]struct {
 		stateful         bool
@@ -68,15 +68,15 @@ func TestClientErrors(t *testing.T) {
 		"no redirects any more":     {canary: answers{"200": 100}, baseline: answers{"200": 50, "302": 50}, want: verdict.Warn, says: "200 rose from 50 % to 100 %"},
 		"new content for caches":    {canary: answers{"200": 100}, baseline: answers{"200": 20, "304": 80}, want: verdict.Pass},
 		"codes out of all classes": {
-			spec:   v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricClientErrors}, {Type: v1alpha1.MetricSlowRequests}}},
+			spec:   v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricClientErrors}, {Type: v1alpha1.MetricSlowRequests}}}},
 			canary: unclassed, baseline: unclassed, want: verdict.Pass, says: "ClientErrors: left out",
 		},
 		"only the canary's are unknown": {
-			spec:   v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricClientErrors}, {Type: v1alpha1.MetricSlowRequests}}},
+			spec:   v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricClientErrors}, {Type: v1alpha1.MetricSlowRequests}}}},
 			canary: unclassed, baseline: answers{"200": 100}, want: verdict.Inconclusive, says: "without a status code",
 		},
 		"nothing else is judged": {
-			spec:   v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricClientErrors}}},
+			spec:   v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricClientErrors}}}},
 			canary: unclassed, baseline: unclassed, want: verdict.Inconclusive, says: "ClientErrors: left out",
 		},
 	} {
@@ -95,7 +95,7 @@ func TestClientErrors(t *testing.T) {
 // no status codes.
 func TestClientErrorsNeedStatusCodes(t *testing.T) {
 	t.Parallel()
-	spec := v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, {Type: v1alpha1.MetricClientErrors}}}
+	spec := v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, {Type: v1alpha1.MetricClientErrors}}}}
 	p := begin(t, true, spec, 0)
 	p.judges = (*judge.Run).Analyze
 	p.NoEntry()

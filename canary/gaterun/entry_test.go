@@ -54,7 +54,7 @@ func TestEntryIsJudgedOnce(t *testing.T) {
 		"ordinary, entry alone": {[]v1alpha1.GateMetric{{Type: v1alpha1.MetricEntryErrors}}, false, "EntryErrors"},
 		"ordinary, errors dry":  {[]v1alpha1.GateMetric{dry, {Type: v1alpha1.MetricEntryErrors}}, false, "ErrorRate EntryErrors"},
 	} {
-		spec := &v1alpha1.CanaryGateSpec{Service: "cart", Metrics: c.metrics}
+		spec := &v1alpha1.CanaryGateSpec{Service: "cart", GatePolicy: v1alpha1.GatePolicy{Metrics: c.metrics}}
 		spec.SetDefaults(t.Context())
 		if wrong := spec.Validate(t.Context()); wrong != nil {
 			t.Errorf("%s: %v", name, wrong)

@@ -36,7 +36,7 @@ func TestMetricsOfTheAPI(t *testing.T) {
 			if m.Query == "" && kind.Source() == judge.Queries {
 				m.Query = "requests"
 			}
-			spec := &v1alpha1.CanaryGateSpec{Service: "cart", Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, m}}
+			spec := &v1alpha1.CanaryGateSpec{Service: "cart", GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, m}}}
 			spec.SetDefaults(t.Context())
 			return spec.Validate(t.Context()) == nil
 		}

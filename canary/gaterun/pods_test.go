@@ -69,7 +69,7 @@ func TestYoungPodsAreToldApart(t *testing.T) {
 func TestLimitsOfASpec(t *testing.T) {
 	t.Parallel()
 	none, unaccounted := int64(0), .02
-	spec := v1alpha1.CanaryGateSpec{Service: "cart", Limits: &v1alpha1.GateLimits{UnaccountedRatio: &unaccounted}}
+	spec := v1alpha1.CanaryGateSpec{Service: "cart", GatePolicy: v1alpha1.GatePolicy{Limits: &v1alpha1.GateLimits{UnaccountedRatio: &unaccounted}}}
 	spec.SetDefaults(t.Context())
 	if got, want := Plan(&spec, false, time.Hour).Limits, (judge.Limits{Restarts: -1, CompareRestarts: true, Unaccounted: .02}); got != want {
 		t.Errorf("without a limit: %+v", got)

@@ -41,8 +41,10 @@ func (p *prometheus) answer(t *testing.T, all []gaterun.Question) map[gaterun.Qu
 func queried(t *testing.T, stateful bool, each func(minute int, p *prometheus)) *play {
 	t.Helper()
 	p := begin(t, stateful, v1alpha1.CanaryGateSpec{
-		Metrics:  []v1alpha1.GateMetric{{Type: v1alpha1.MetricQuery, Query: "checkout"}},
-		Schedule: &v1alpha1.GateSchedule{Warmup: &v1alpha1.Duration{Duration: 30 * time.Second}},
+		GatePolicy: v1alpha1.GatePolicy{
+			Metrics:  []v1alpha1.GateMetric{{Type: v1alpha1.MetricQuery, Query: "checkout"}},
+			Schedule: &v1alpha1.GateSchedule{Warmup: &v1alpha1.Duration{Duration: 30 * time.Second}},
+		},
 	}, 0)
 	p.judges = (*judge.Run).Analyze
 	start := gaterun.Reading{Version: "1", Total: 1e6, Bad: 1e5} // before the run
@@ -140,7 +142,7 @@ func TestAnswersAfterAnOutage(t *testing.T) {
 	if p.run.Verdict != verdict.Fail && p.run.Verdict != verdict.Inconclusive {
 		t.Errorf("%s %q: %s", p.run.Verdict, p.run.Reasons, p.run.Message)
 	}
-	silent := begin(t, false, v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, {Type: v1alpha1.MetricQuery, Query: "checkout"}}}, 0)
+	silent := begin(t, false, v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, {Type: v1alpha1.MetricQuery, Query: "checkout"}}}}, 0)
 	silent.asks = &prometheus{canary: gaterun.Reading{Version: "1"}, baseline: gaterun.Reading{Version: "1"}}
 	silent.step()
 	silent.pass(15 * time.Second).step()

@@ -30,9 +30,11 @@ type Run struct {
 type Opening struct {
 	Namespace string
 	// ID is unique among all runs.
-	ID    string
-	Spec  *v1alpha1.CanaryGateSpec
-	Start time.Time
+	ID   string
+	Spec *v1alpha1.CanaryGateSpec
+	// Template is what the spec has from a template; nil if the gate refers to none.
+	Template *v1alpha1.GateTemplateUse
+	Start    time.Time
 	// Limit is how long the caller waits for the verdict; 0 means without limit.
 	Limit time.Duration
 }
@@ -54,7 +56,7 @@ func Open(ctx context.Context, o Opening) (*Run, error) {
 		ID:        o.ID,
 		Service:   v1alpha1.GateObject{Name: spec.Service},
 		Spec:      &runtime.RawExtension{Raw: raw},
-		Effective: effective(spec, timeout(spec, o.Limit)),
+		Effective: effective(spec, o.Template, timeout(spec, o.Limit)),
 		StartTime: toSeconds(o.Start),
 		Deadline:  toSeconds(o.Start.Add(timeout(spec, o.Limit))),
 		Verdict:   verdict.Running,
@@ -63,10 +65,13 @@ func Open(ctx context.Context, o Opening) (*Run, error) {
 }
 
 // effective is what a run with all defaults takes. It has all metrics until it is known whether the Service has shards.
-func effective(spec *v1alpha1.CanaryGateSpec, timeout time.Duration) *v1alpha1.GateEffective {
-	s := spec.DeepCopy()
+func effective(
+	spec *v1alpha1.CanaryGateSpec,
+	template *v1alpha1.GateTemplateUse,
+	timeout time.Duration,
+) *v1alpha1.GateEffective {
 	out := &v1alpha1.GateEffective{
-		Schedule: *s.Schedule, Minimum: *s.Minimum, Metrics: s.Metrics, Limits: *s.Limits, FailOn: s.FailOn, DryRun: s.DryRun,
+		Template: template.DeepCopy(), GatePolicy: *spec.GatePolicy.DeepCopy(), DryRun: spec.DryRun,
 	}
 	out.Schedule.Timeout = &v1alpha1.Duration{Duration: timeout}
 	return out

@@ -153,7 +153,7 @@ func TestWaitingMessages(t *testing.T) {
 func TestNoTimeIsLeft(t *testing.T) {
 	t.Parallel()
 	warmup := &v1alpha1.GateSchedule{Warmup: &v1alpha1.Duration{Duration: 30 * time.Second}}
-	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: warmup}, time.Minute)
+	p := begin(t, true, v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Schedule: warmup}}, time.Minute)
 	p.judges = (*judge.Run).Analyze
 	p.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the warm-up takes 30s")
 	q := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
@@ -168,7 +168,7 @@ func TestNoTimeIsLeft(t *testing.T) {
 func TestDeadlineIsKept(t *testing.T) {
 	t.Parallel()
 	hour := &v1alpha1.Duration{Duration: time.Hour}
-	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: &v1alpha1.GateSchedule{Interval: hour, Timeout: &v1alpha1.Duration{Duration: 90 * time.Minute}}}, 0)
+	p := begin(t, true, v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Schedule: &v1alpha1.GateSchedule{Interval: hour, Timeout: &v1alpha1.Duration{Duration: 90 * time.Minute}}}}, 0)
 	for _, want := range []time.Duration{time.Hour, 90 * time.Minute} {
 		p.step()
 		at, err := gaterun.Resume(t.Context(), cart.Namespace, p.run)
@@ -299,7 +299,7 @@ func TestEvidenceOutlivesProcesses(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		minimum := int64(1e9)
-		p := begin(t, seed%2 == 0, v1alpha1.CanaryGateSpec{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &minimum}}, 0)
+		p := begin(t, seed%2 == 0, v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &minimum}}}, 0)
 		p.Serve(stage.Canary, float64(rng.IntN(100)), 0)
 		p.step()
 		truth := 0.0

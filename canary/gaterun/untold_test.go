@@ -45,7 +45,7 @@ func TestUnknownOutcomesDoNotLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}}}
+			spec := v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}}}}
 			p := begin(t, false, spec, 0)
 			p.judges = (*judge.Run).Analyze
 			if c.before != nil {

@@ -40,6 +40,8 @@ type Finding struct {
 	What string `json:"what"`
 	// Message is what the controller wrote about it.
 	Message string `json:"message,omitempty"`
+	// Template is the template by which a gate judges, and what of the gate does not apply.
+	Template string `json:"template,omitempty"`
 	// Do is the one thing to do next. It is empty for what is fine.
 	Do string `json:"do,omitempty"`
 }

@@ -27,7 +27,7 @@ var clock = Clock{Now: time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), System: "kn
 // get a verdict.
 var decided = []string{
 	"AbsoluteLimit", "RelativeRegression", "Restarts", "UnaccountedRequests", "NonInferior", "Negligible", "PossiblyWorse", "AnswersDiffer", "NotApplicable", "LowScore", "LowCoverage", "DryRun",
-	"ServiceGone", "RevisionGone", "SplitChanged", "GateChanged", "NoSplit", "NoRequests", "CallsPerRequestUnknown",
+	"ServiceGone", "RevisionGone", "SplitChanged", "GateChanged", "NoSplit", "GroupsReplaced", "NoRequests", "CallsPerRequestUnknown",
 }
 
 // TestReasons checks that each reason for which a gate does not decide has an action of its own.
@@ -35,7 +35,7 @@ func TestReasons(t *testing.T) {
 	gate := &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}
 	generic := clock.forReason(gate, "SomethingNew")
 	n := 0
-	for _, file := range []string{"../../api/verdict/reason.go", "../../canary/attribution/facts.go", "../../canary/gaterun/target.go", "../../canary/gaterun/queries.go", "../../reconciler/gate/conditions.go"} {
+	for _, file := range []string{"../../api/verdict/reason.go", "../../canary/attribution/facts.go", "../../canary/gaterun/target.go", "../../canary/gaterun/queries.go", "../../reconciler/gate/conditions.go", "../../reconciler/gate/customrun/templates.go"} {
 		for _, reason := range constants(t, file) {
 			if n++; !slices.Contains(decided, reason) && clock.forReason(gate, reason) == generic {
 				t.Errorf("%s of %s has no action", reason, file)
@@ -163,7 +163,7 @@ func TestFailedCanary(t *testing.T) {
 		return servingv1.TrafficTarget{RevisionName: revision, Percent: &percent, Tag: tag}
 	}
 	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "g"}, Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}
-	gate.Status.Latest = &v1alpha1.GateLatest{Verdict: "Fail", Reasons: []string{"RelativeRegression"}, Canary: "cart-2"}
+	gate.Status.Latest = &v1alpha1.GateLatest{GateRunSummary: v1alpha1.GateRunSummary{Verdict: "Fail", Reasons: []string{"RelativeRegression"}, Canary: "cart-2"}}
 	for _, c := range []struct {
 		name, what, do string
 		traffic        []servingv1.TrafficTarget

@@ -5,6 +5,7 @@ package advice
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
@@ -18,7 +19,10 @@ import (
 // Gate says whether a gate can judge and decides, and if not, why. If it has failed a canary, it also says whether the
 // Service still gives that canary traffic; of is nil if the Service is not known.
 func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
-	f := Finding{Kind: v1alpha1.GateKind.Kind, Namespace: g.Namespace, Name: g.Name, State: Works}
+	f := Finding{
+		Kind: v1alpha1.GateKind.Kind, Namespace: g.Namespace, Name: g.Name, State: Works,
+		Template: Template(g.Spec.Template(), g.Status.Template),
+	}
 	if g.Status.ObservedGeneration != g.Generation {
 		f.State, f.What, f.Do = Waiting, "the controller has not looked at its newest spec yet", "Wait a moment, and ask again"
 		if g.Generation == 1 && c.Now.Sub(g.CreationTimestamp.Time) > patience {
@@ -88,7 +92,7 @@ func withdraw(s *servingv1.Service, split lifecycle.Split, canary string) string
 
 // cannotJudge sets what a condition says that prevents every verdict.
 func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
-	for _, of := range []string{v1alpha1.GateServiceFound, v1alpha1.GateMeasured} {
+	for _, of := range []string{v1alpha1.GateTemplateApplied, v1alpha1.GateServiceFound, v1alpha1.GateMeasured} {
 		for _, condition := range g.Status.Conditions {
 			if string(condition.Type) != of || condition.IsTrue() {
 				continue
@@ -97,8 +101,13 @@ func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
 			if condition.IsUnknown() {
 				f.State = Waiting
 			}
-			if f.What = "it cannot judge: what it needs is not measured"; of == v1alpha1.GateServiceFound {
+			switch of {
+			case v1alpha1.GateTemplateApplied:
+				f.What = fmt.Sprintf("it cannot judge by ClusterCanaryGateTemplate %s", g.Spec.Template())
+			case v1alpha1.GateServiceFound:
 				f.What = fmt.Sprintf("it cannot judge Service %s", g.Spec.Service)
+			default:
+				f.What = "it cannot judge: what it needs is not measured"
 			}
 			f.Do = c.forReason(g, condition.Reason)
 			return true
@@ -191,6 +200,11 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 			g.Namespace, edit)
 	case "TrafficUnknown":
 		return fmt.Sprintf("Find out why the Route is not ready: kubectl describe ksvc %s -n %s", g.Spec.Service, g.Namespace)
+	case "TemplateNotFound":
+		return fmt.Sprintf("Ask whoever owns the policies for ClusterCanaryGateTemplate %s, or name another one in spec.templateRef: %s",
+			g.Spec.Template(), edit)
+	case "InvalidTemplate":
+		return "Ask whoever owns the policies to correct it: kubectl edit clustercanarygatetemplate " + g.Spec.Template()
 	case "RevisionNotInSplit", "SameRevision", "InvalidSpec", string(verdict.InvalidPlan):
 		return "Correct the gate as the message says: " + edit
 	case "NothingCounted", "OutcomesUnknown", "DurationsUnknown", "BucketsDiffer", "EntryOutcomesUnknown",
@@ -209,6 +223,20 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 		return "Change the split, which starts a new run; if this happens again, report it"
 	}
 	return "Look at the run: kubectl cdevents gate " + g.Spec.Service + " -n " + g.Namespace
+}
+
+// Template says by which template a gate or a run judges, and which of the gate's groups do not apply; empty without one.
+func Template(name string, use *v1alpha1.GateTemplateUse) string {
+	switch {
+	case use == nil:
+		return name
+	case len(use.Replaced) > 0:
+		return fmt.Sprintf("%s (generation %d) states %s; what the gate says of %s does not apply", use.Name, use.Generation,
+			strings.Join(use.Groups, ", "), strings.Join(use.Replaced, ", "))
+	case len(use.Groups) == 0:
+		return fmt.Sprintf("%s (generation %d) states nothing", use.Name, use.Generation)
+	}
+	return fmt.Sprintf("%s (generation %d) states %s", use.Name, use.Generation, strings.Join(use.Groups, ", "))
 }
 
 func canaryOf(g *v1alpha1.CanaryGate) string {

@@ -62,12 +62,16 @@ func (f *fleetOf) addGates(t *testing.T) {
 	t.Helper()
 	least := int64(300)
 	ended := metav1.NewTime(ago(20 * time.Minute))
+	template := &v1alpha1.GateTemplateUse{Name: "strict", Generation: 3, Groups: []string{"minimum", "metrics"}, Replaced: []string{"metrics"}}
 	failed := &v1alpha1.GateRun{
 		ID: "r0", Gate: "books-gate", Service: v1alpha1.GateObject{Name: "books"}, Canary: v1alpha1.GateObject{Name: "books-00002"}, Baseline: &v1alpha1.GateObject{Name: "books-00001"},
 		Effective: &v1alpha1.GateEffective{
-			Schedule: v1alpha1.GateSchedule{Warmup: span(3 * time.Minute), Timeout: span(30 * time.Minute)},
-			Minimum:  v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least},
-			Metrics:  []v1alpha1.GateMetric{{Name: "ErrorRate"}, {Name: "SlowRequests", Threshold: span(500 * time.Millisecond)}},
+			Template: template,
+			GatePolicy: v1alpha1.GatePolicy{
+				Schedule: &v1alpha1.GateSchedule{Warmup: span(3 * time.Minute), Timeout: span(30 * time.Minute)},
+				Minimum:  &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least},
+				Metrics:  []v1alpha1.GateMetric{{Name: "ErrorRate"}, {Name: "SlowRequests", Threshold: span(500 * time.Millisecond)}},
+			},
 		},
 		StartTime: metav1.NewTime(ago(25 * time.Minute)), Deadline: metav1.NewTime(noon.Add(5 * time.Minute)), CompletionTime: &ended,
 		Verdict: verdict.Fail, Reasons: []string{"RelativeRegression"}, Message: "Judging books-00002 against books-00001: 900 requests of the canary, 2100 of the baseline; ErrorRate: 9 % to 1 %, odds above 1.5 times the baseline's",
@@ -78,15 +82,19 @@ func (f *fleetOf) addGates(t *testing.T) {
 	}
 	f.AddGate(t, "cart-gate", "cart", fleet.Run(noon, 120, .36))
 	past := func(id string, v verdict.Verdict, before time.Duration, reasons ...string) v1alpha1.GatePastRun {
-		return v1alpha1.GatePastRun{
-			ID: id, Canary: "books-00002", Baseline: "books-00001", Verdict: v, Reasons: reasons,
-			StartTime: metav1.NewTime(ago(before)), CompletionTime: metav1.NewTime(ago(before)),
-		}
+		return v1alpha1.GatePastRun{CompletionTime: metav1.NewTime(ago(before)), GateRunSummary: v1alpha1.GateRunSummary{
+			ID: id, Canary: "books-00002", Baseline: "books-00001", Verdict: v, Reasons: reasons, StartTime: metav1.NewTime(ago(before)),
+		}}
 	}
 	f.AddGate(t, "books-gate", "books", failed,
 		past("r0", verdict.Fail, 20*time.Minute, "RelativeRegression"), past("r-1", verdict.Pass, 26*time.Hour),
 		past("r-2", verdict.Inconclusive, 50*time.Hour, "InsufficientSample", "Timeout"))
 	f.AddGate(t, "crat", "crat", nil)
+	byTemplate := fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).Get(t.Context(), "books-gate", metav1.GetOptions{}))
+	byTemplate.Spec.TemplateRef = &v1alpha1.GateTemplateReference{Name: "strict"}
+	byTemplate = fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).Update(t.Context(), byTemplate, metav1.UpdateOptions{}))
+	byTemplate.Status.Template, byTemplate.Status.ObservedGeneration = template, byTemplate.Generation
+	fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).UpdateStatus(t.Context(), byTemplate, metav1.UpdateOptions{}))
 }
 
 // entry returns an entry of the ledger whose transitions are pending for source staging.

@@ -99,9 +99,9 @@ func (e *env) showRun(g *report.GateReport) {
 	}
 }
 
-// showEffective shows what the run takes, as far as the gate's spec does not say it.
+// showEffective shows what the run takes from its template, or by its own choice.
 func (e *env) showEffective(of *v1alpha1.GateEffective) {
-	if of == nil || of.Schedule.Warmup == nil || of.Schedule.Timeout == nil {
+	if of == nil || of.Schedule == nil || of.Schedule.Warmup == nil || of.Schedule.Timeout == nil {
 		return
 	}
 	metrics := make([]string, 0, len(of.Metrics))
@@ -111,6 +111,9 @@ func (e *env) showEffective(of *v1alpha1.GateEffective) {
 			name += fmt.Sprintf(" (over %s)", m.Threshold)
 		}
 		metrics = append(metrics, name)
+	}
+	if text := advice.Template("", of.Template); text != "" {
+		e.Screen.Wrapped(screen.Text("  template   "), text)
 	}
 	e.Screen.Wrapped(screen.Text("  takes      "), fmt.Sprintf("warmup %s, timeout %s; metrics: %s", of.Schedule.Warmup,
 		of.Schedule.Timeout, strings.Join(metrics, ", ")))
@@ -141,19 +144,15 @@ func (e *env) showPast(g *report.GateReport) {
 func (e *env) showSamples(run *v1alpha1.GateRun) {
 	j := run.Report
 	e.Screen.Printf("\n")
+	canary, baseline := run.Effective.Needs()
 	for _, side := range []struct {
-		name string
+		name  string
+		least *int64
 		verdict.Samples
-	}{{"canary", j.Canary}, {"baseline", j.Baseline}} {
+	}{{"canary", canary, j.Canary}, {"baseline", baseline, j.Baseline}} {
 		needed := side.Requests + side.Missing
-		if run.Effective != nil {
-			least := run.Effective.Minimum.CanaryRequests
-			if side.name == "baseline" {
-				least = run.Effective.Minimum.BaselineRequests
-			}
-			if least != nil {
-				needed = float64(*least)
-			}
+		if side.least != nil {
+			needed = float64(*side.least)
 		}
 		e.bar(side.name+" requests", part(side.Requests, needed), fmt.Sprintf("%.0f of %.0f needed", side.Requests, needed))
 		if side.Shards+side.ShardsMissing > 0 {
@@ -185,7 +184,7 @@ func (e *env) showShares(g *report.GateReport) {
 	if j.HandledShare == nil {
 		return
 	}
-	e.bar("share it handled", *j.HandledShare, fmt.Sprintf("%.1f %%", 100**j.HandledShare)+beside(j, g.Spec.Exposure))
+	e.bar("share it handled", *j.HandledShare, fmt.Sprintf("%.1f %%", 100**j.HandledShare)+beside(j, g.Exposure()))
 }
 
 // beside says how far the handled share is from what it should be, if that is out of bounds. A cluster without a

@@ -197,7 +197,11 @@ func gateCell(gates []report.Gate) screen.Cell {
 		if g.Suspended {
 			text += ", suspended"
 		}
-		parts = append(parts, fmt.Sprintf("%s (%s)", text, g.Name))
+		name := g.Name
+		if g.Template != "" {
+			name += ", template " + g.Template
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", text, name))
 	}
 	return screen.Cell{Text: strings.Join(parts, ", "), Style: style}
 }

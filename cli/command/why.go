@@ -87,6 +87,9 @@ func (e *env) showFinding(f advice.Finding, indent string) {
 	case f.Message != "" || f.Reason != "":
 		e.Screen.Wrapped(screen.Text(indent+"why        "), f.Reason+f.Message)
 	}
+	if f.Template != "" {
+		e.Screen.Wrapped(screen.Text(indent+"template   "), f.Template)
+	}
 	if f.Do != "" {
 		e.Screen.Wrapped(screen.Text(indent+"do         "), f.Do)
 	}

@@ -37,11 +37,9 @@ func (s *Server) run(g *report.GateReport) run {
 	j := g.Run.Report
 	out.Judgement = j
 	out.CanaryNeeds, out.BaselineNeeds = j.Canary.Requests+j.Canary.Missing, j.Baseline.Requests+j.Baseline.Missing
-	if e := g.Run.Effective; e != nil {
-		out.CanaryNeeds = least(e.Minimum.CanaryRequests, out.CanaryNeeds)
-		out.BaselineNeeds = least(e.Minimum.BaselineRequests, out.BaselineNeeds)
-	}
-	if x := g.Spec.Exposure; x != nil && j.ExpectedShare != nil {
+	canary, baseline := g.Run.Effective.Needs()
+	out.CanaryNeeds, out.BaselineNeeds = least(canary, out.CanaryNeeds), least(baseline, out.BaselineNeeds)
+	if x := g.Exposure(); x != nil && j.ExpectedShare != nil {
 		out.Least, out.Most = times(*j.ExpectedShare, x.MinRatio), times(*j.ExpectedShare, x.MaxRatio)
 	}
 	if g.Run.Verdict == verdict.Running {

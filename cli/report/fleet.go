@@ -71,7 +71,9 @@ type Gate struct {
 	Ready     string `json:"ready"`
 	Reason    string `json:"reason,omitempty"`
 	Suspended bool   `json:"suspended,omitempty"`
-	Verdict   string `json:"verdict,omitempty"`
+	// Template is the name of the template that it refers to.
+	Template string `json:"template,omitempty"`
+	Verdict  string `json:"verdict,omitempty"`
 	// Reasons of the verdict, most important first.
 	Reasons []string `json:"reasons,omitempty"`
 	Canary  string   `json:"canary,omitempty"`
@@ -238,7 +240,7 @@ func serviceOf(s *servingv1.Service) Service {
 }
 
 func gateOf(g *v1alpha1.CanaryGate) Gate {
-	out := Gate{Name: g.Name, Ready: "Unknown", Suspended: g.Spec.Suspend}
+	out := Gate{Name: g.Name, Ready: "Unknown", Suspended: g.Spec.Suspend, Template: g.Spec.Template()}
 	if c := g.Status.GetCondition(apis.ConditionReady); c != nil {
 		out.Ready, out.Reason = string(c.Status), c.Reason
 	}

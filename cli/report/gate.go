@@ -30,6 +30,14 @@ type GateReport struct {
 	Spec v1alpha1.CanaryGateSpec `json:"-"`
 }
 
+// Exposure returns what the run accepts of the canary's share. A run that does not show it has that of the gate.
+func (g *GateReport) Exposure() *v1alpha1.GateExposure {
+	if g.Run != nil && g.Run.Effective != nil && g.Run.Effective.Exposure != nil {
+		return g.Run.Effective.Exposure
+	}
+	return g.Spec.Exposure
+}
+
 // GateRuns reads the gates of a Service, or else the gate of that name.
 func (r *Reporter) GateRuns(ctx context.Context, namespace, name string) ([]*GateReport, error) {
 	gates, err := r.Gates(ctx, namespace)

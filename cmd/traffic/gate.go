@@ -52,6 +52,9 @@ func (a asking) measurable(ctx context.Context, read gateReader) error {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 		measured := gate.Status.GetCondition(v1alpha1.GateMeasured)
+		if applied := gate.Status.GetCondition(v1alpha1.GateTemplateApplied); applied.IsFalse() {
+			measured = applied
+		}
 		switch {
 		case measured.IsTrue():
 			return nil

@@ -56,7 +56,7 @@ func newGate(reason string, ready bool, latest verdict.Verdict) func() any {
 			m.MarkFalse(v1alpha1.GateMeasured, reason, "because")
 		}
 		if latest != "" {
-			g.Status.Latest = &v1alpha1.GateLatest{Verdict: latest, Message: "it said"}
+			g.Status.Latest = &v1alpha1.GateLatest{GateRunSummary: v1alpha1.GateRunSummary{Verdict: latest}, Message: "it said"}
 		}
 		return g
 	}

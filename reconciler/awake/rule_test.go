@@ -87,7 +87,7 @@ func reasons(t *testing.T, w *world) {
 	service("a Revision without traffic", named+"Revision cart-00002 is new")
 	latest := func(canary string, verdict verdict.Verdict, at time.Time) {
 		t.Helper()
-		gate.Status.Latest = &v1alpha1.GateLatest{ID: "0", Canary: canary, Verdict: verdict, StartTime: metav1.NewTime(at)}
+		gate.Status.Latest = &v1alpha1.GateLatest{GateRunSummary: v1alpha1.GateRunSummary{ID: "0", Canary: canary, Verdict: verdict, StartTime: metav1.NewTime(at)}}
 		gate = must[*v1alpha1.CanaryGate](t)(w.ours.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}))
 	}
 	soon := time.Now().Add(time.Second)

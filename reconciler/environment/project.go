@@ -27,7 +27,7 @@ import (
 // Label chooses environments. On a CustomResourceDefinition (or a CompositeResourceDefinition, which passes it
 // on), "true" chooses all objects of the kind. On an object of a chosen kind, "true" announces it even if another
 // object is made of it, and "false" never announces it.
-const Label = "knative-cdevents.dev/environment"
+const Label = "knative-cdevents.dev/watch-environment"
 
 // IDLabel on an object is the id of its environment. On a namespace, it is the environment in the events of
 // Services.

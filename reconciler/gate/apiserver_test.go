@@ -90,7 +90,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		meta(body)["namespace"] = strings.Split(path, "/")[5]
 		s.write(path, body)
 		_ = json.NewEncoder(w).Encode(body)
-	case r.Method == http.MethodGet && !exists && strings.Count(path, "/") < 7:
+	case r.Method == http.MethodGet && !exists && strings.Count(path, "/") < 7 && !strings.HasPrefix(path, templatePath):
 		items := []any{}
 		for _, p := range slices.Sorted(maps.Keys(s.objects)) {
 			if strings.HasPrefix(p, path+"/") {

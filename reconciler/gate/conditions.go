@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
+	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
@@ -24,9 +26,15 @@ const (
 	reasonUnknown = "NotKnownYet"
 	reasonNotRead = "NotReadYet"
 	reasonInvalid = "InvalidSpec"
+	// reasonReplaced: the template states groups that the gate states in another way.
+	reasonReplaced = "GroupsReplaced"
 )
 
-var conditionSet = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
+var (
+	conditionSet = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
+	// templated is the set of a gate that refers to a template.
+	templated = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured, v1alpha1.GateTemplateApplied)
+)
 
 // divided reports whether the last sync saw a split.
 func (s *gateSync) divided() bool { return divided(&s.gate.Status) }
@@ -39,10 +47,35 @@ func divided(s *v1alpha1.CanaryGateStatus) bool {
 // conditions sets whether the gate can judge.
 func (s *gateSync) conditions(ctx context.Context, m gaterun.Moment) {
 	manager := conditionSet.Manage(&s.status.Status)
+	if s.gate.Spec.Template() != "" {
+		manager = templated.Manage(&s.status.Status)
+	} else if err := manager.ClearCondition(v1alpha1.GateTemplateApplied); err != nil {
+		logging.FromContext(ctx).Errorw("A condition of a gate stays, which is a bug: please report it", "error", err)
+	}
 	manager.InitializeConditions()
 	s.found(ctx, manager, m)
 	s.measured(manager, m.Service)
+	s.applied(manager)
 }
+
+// applied sets whether the gate's template holds, and which groups of the gate do not.
+func (s *gateSync) applied(manager apis.ConditionManager) {
+	const applied = v1alpha1.GateTemplateApplied
+	use := s.status.Template
+	switch {
+	case s.problem != nil:
+		manager.MarkFalse(applied, s.problem.Reason, "%s", s.problem.Message)
+	case use != nil && len(use.Replaced) > 0:
+		manager.MarkTrueWithReason(applied, reasonReplaced,
+			"ClusterCanaryGateTemplate %q states %s; of this gate, %s does not apply", use.Name, list(use.Groups), list(use.Replaced))
+	case use != nil:
+		manager.MarkTrue(applied)
+	case s.gate.Spec.Template() != "":
+		manager.MarkUnknown(applied, reasonInvalid, "The gate itself is not valid")
+	}
+}
+
+func list(groups []string) string { return strings.Join(groups, ", ") }
 
 func (s *gateSync) found(ctx context.Context, manager apis.ConditionManager, m gaterun.Moment) {
 	const found = v1alpha1.GateServiceFound

@@ -87,7 +87,11 @@ func (s *customRunSync) currentRun(ctx context.Context, now time.Time) (*gaterun
 		if err != nil {
 			return empty(), err
 		}
-		run, err := s.open(ctx, id, s.stored.Gate, before.Spec, now)
+		var use *v1alpha1.GateTemplateUse
+		if s.stored.Effective != nil {
+			use = s.stored.Effective.Template
+		}
+		run, err := s.open(ctx, id, s.stored.Gate, before.Spec, use, now)
 		if err != nil {
 			return empty(), err
 		}
@@ -95,12 +99,12 @@ func (s *customRunSync) currentRun(ctx context.Context, now time.Time) (*gaterun
 	case s.problem != nil:
 		return empty(), nil
 	}
-	spec, wrong := s.request.Spec(ctx, s.gate)
+	spec, use, wrong := s.request.Spec(ctx, s.gate, s.template)
 	if wrong != nil {
 		s.problem = wrong
 		return empty(), nil
 	}
-	run, err := s.open(ctx, id, s.request.Gate, spec, now)
+	run, err := s.open(ctx, id, s.request.Gate, spec, use, now)
 	if err != nil {
 		return empty(), err
 	}
@@ -111,11 +115,14 @@ func (s *customRunSync) open(
 	ctx context.Context,
 	id, gate string,
 	spec *v1alpha1.CanaryGateSpec,
+	use *v1alpha1.GateTemplateUse,
 	now time.Time,
 ) (*gaterun.Run, error) {
 	run, err := gaterun.Open(
 		ctx,
-		gaterun.Opening{Namespace: s.run.Namespace, ID: id, Spec: spec, Start: now, Limit: s.run.Limit()},
+		gaterun.Opening{
+			Namespace: s.run.Namespace, ID: id, Spec: spec, Template: use, Start: now, Limit: s.run.Limit(),
+		},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("beginning a run: %w", err) // a spec that was read can be written

@@ -89,6 +89,8 @@ type customRunSync struct {
 	request *customrun.Request
 	problem *customrun.Problem
 	gate    *v1alpha1.CanaryGate
+	// template is what the gate refers to, read when a run begins; nil if it does not exist.
+	template *v1alpha1.ClusterCanaryGateTemplate
 	// stored is the stored run, nil before the first. Without a record, it is what the status shows of it, which
 	// lacks the spec; storedErr is why that cannot be read.
 	stored    *v1alpha1.GateRun
@@ -170,7 +172,10 @@ func (s *customRunSync) load(ctx context.Context) error {
 	case s.stored != nil:
 		s.stored = nil // the record is lost, so the run restarts
 	}
-	return nil
+	if s.stored == nil && s.problem == nil {
+		s.template, err = s.Gate.template(ctx, s.request.Template(s.gate))
+	}
+	return err
 }
 
 // store stores a changed run. A new run first checks that the cache is not behind: the

@@ -100,8 +100,10 @@ type Gate struct {
 	Options
 	reporter *reporter
 	gates    cache.SharedIndexInformer
-	runs     *runs
-	resyncs  []func()
+	// templates that gates refer to.
+	templates cache.SharedIndexInformer
+	runs      *runs
+	resyncs   []func()
 	// records of the runs in progress.
 	records *records
 }
@@ -113,7 +115,10 @@ func New(o Options) *Gate {
 		reporter: newReporter(o.Clock.Now, o.Services, o.Verdicts),
 		records:  newRecords(o.Client.CanaryGateRuns(o.Namespace)),
 	}
-	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, nil)
+	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, cache.Indexers{
+		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, byTemplate: indexByTemplate,
+	})
+	g.templates = client.NewTemplateInformer(o.Client, 0)
 	g.runs = newRuns(o.Runs)
 	return g
 }

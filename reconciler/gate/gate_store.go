@@ -49,14 +49,14 @@ func (s *gateSync) restart(ctx context.Context, run *v1alpha1.GateRun) error {
 		return err
 	}
 	again, err := gaterun.Open(ctx, gaterun.Opening{
-		Namespace: s.gate.Namespace, ID: run.ID, Spec: s.spec,
+		Namespace: s.gate.Namespace, ID: run.ID, Spec: s.spec, Template: s.status.Template,
 		Start: run.StartTime.Time,
 	})
 	if err != nil {
 		return fmt.Errorf("beginning a run anew: %w", err)
 	}
 	again.GateRun.Gate, again.GateRun.Deadline = s.gate.Name, run.Deadline
-	s.run = again.GateRun
+	s.run, s.restarted = again.GateRun, true
 	return nil
 }
 

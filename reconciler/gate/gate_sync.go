@@ -10,15 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
 // gateSync is one sync of one gate.
 type gateSync struct {
 	*gates
-	gate   *v1alpha1.CanaryGate
-	spec   *v1alpha1.CanaryGateSpec
-	status v1alpha1.CanaryGateStatus
+	gate *v1alpha1.CanaryGate
+	// spec is the gate's, with its template and defaults; problem is what is wrong with the template.
+	spec    *v1alpha1.CanaryGateSpec
+	problem *customrun.Problem
+	status  v1alpha1.CanaryGateStatus
+	// restarted: the record of the run in progress is lost, so it starts again with the present spec.
+	restarted bool
 	// reopen: a run has ended, and the next sync may open another.
 	reopen bool
 	// run is the stored run in progress, and now the same run after this sync.
@@ -47,7 +53,7 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	reported := run == nil || s.report()
 	divided := s.divided()
 	s.conditions(ctx, m)
-	opens := s.spec.Watch && !s.spec.Suspend
+	opens := s.spec.Watch && !s.spec.Suspend && s.problem == nil
 	if reported && opens && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
 		if _, p := gaterun.Choose(s.spec.Service, m.Service, s.spec.Canary, s.spec.Baseline); p == nil &&
 			s.gate.Validate(ctx) == nil {
@@ -62,7 +68,9 @@ func interval(spec *v1alpha1.CanaryGateSpec) time.Duration { return spec.Schedul
 // open starts a run for a new split.
 func (s *gateSync) open(ctx context.Context, m gaterun.Moment) time.Duration {
 	id := fmt.Sprintf("%s-%d", s.gate.UID, m.Now.UnixMilli())
-	run, err := gaterun.Open(ctx, gaterun.Opening{Namespace: s.gate.Namespace, ID: id, Spec: s.spec, Start: m.Now})
+	run, err := gaterun.Open(ctx, gaterun.Opening{
+		Namespace: s.gate.Namespace, ID: id, Spec: s.spec, Template: s.status.Template, Start: m.Now,
+	})
 	if err != nil {
 		return retryDelay // a spec that was read can be written
 	}
@@ -78,8 +86,11 @@ func (s *gateSync) open(ctx context.Context, m gaterun.Moment) time.Duration {
 // proceed advances the run in progress.
 func (s *gateSync) proceed(ctx context.Context, m gaterun.Moment) time.Duration {
 	run, err := resume(ctx, s.gate.Namespace, s.run)
-	if err != nil {
+	switch {
+	case err != nil:
 		run.Fail(m.Now, err)
+	case s.restarted && s.problem != nil:
+		run.End(m.Now, verdict.Error, s.problem.Message, s.problem.Reason)
 	}
 	// The status may be behind the stored run.
 	defer func() { s.now, s.status.Run = run.GateRun, run.GateRun.Public() }()

@@ -32,6 +32,7 @@ func (g *Gate) Gates(ctx context.Context) *controller.Impl {
 	if err != nil {
 		logging.FromContext(ctx).Fatalw("CanaryGates cannot be watched", "error", err)
 	}
+	g.watchTemplates(ctx, impl)
 	// The CRD may be missing, as with the manifests of an older release.
 	started := false
 	go g.Presence.While(ctx, []string{definition}, func(context.Context) {
@@ -60,6 +61,9 @@ func (c *gates) Reconcile(ctx context.Context, key string) error {
 	l.spec.SetDefaults(ctx)
 	if !c.Leader.IsLeaderFor(l.service()) {
 		return nil
+	}
+	if err := l.resolve(ctx); err != nil {
+		return c.retry(ctx, "CanaryGate", err)
 	}
 	if err := l.load(ctx); err != nil {
 		return c.retry(ctx, "CanaryGate", err)

@@ -23,8 +23,10 @@ func (th *theatre) gate(name string, watch bool) {
 	th.t.Helper()
 	few, span := int64(100), func(d time.Duration) *v1alpha1.Duration { return &v1alpha1.Duration{Duration: d} }
 	_, err := th.gates.Create(th.t.Context(), &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CanaryGateSpec{
-		Service: name, Watch: watch, Minimum: &v1alpha1.GateMinimum{CanaryRequests: &few, BaselineRequests: &few},
-		Schedule: &v1alpha1.GateSchedule{Warmup: span(0), Interval: span(5 * time.Second), MinDuration: span(time.Second)},
+		Service: name, Watch: watch, GatePolicy: v1alpha1.GatePolicy{
+			Minimum:  &v1alpha1.GateMinimum{CanaryRequests: &few, BaselineRequests: &few},
+			Schedule: &v1alpha1.GateSchedule{Warmup: span(0), Interval: span(5 * time.Second), MinDuration: span(time.Second)},
+		},
 	}}, metav1.CreateOptions{})
 	must(th.t, err)
 }

@@ -22,6 +22,9 @@ import (
 // definition is the name of the CRD of CanaryGates.
 const definition = "canarygates.knative-cdevents.dev"
 
+// templateDefinition is the name of the CRD of ClusterCanaryGateTemplates.
+const templateDefinition = "clustercanarygatetemplates.knative-cdevents.dev"
+
 // runs are the CustomRuns of the cluster, while the CRD exists and access is allowed. An
 // informer cannot restart, so there is a new one each time the CRD appears.
 type runs struct {

@@ -87,10 +87,8 @@ func (s *gateSync) history(runs []gateRun) []v1alpha1.GatePastRun {
 		if run.CompletionTime == nil || known {
 			continue
 		}
-		last := summarize(run.GateRun, run.customRun)
 		all = append(all, v1alpha1.GatePastRun{
-			ID: last.ID, CustomRun: last.CustomRun, Canary: last.Canary, Baseline: last.Baseline, Verdict: last.Verdict,
-			Reasons: last.Reasons, Requests: last.Requests, StartTime: last.StartTime, CompletionTime: *run.CompletionTime,
+			GateRunSummary: summarize(run.GateRun, run.customRun).GateRunSummary, CompletionTime: *run.CompletionTime,
 		})
 	}
 	slices.SortStableFunc(all, func(a, b v1alpha1.GatePastRun) int {
@@ -108,10 +106,10 @@ func (g *Gate) customRunsOf(gate string) []any {
 }
 
 func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
-	out := &v1alpha1.GateLatest{
+	out := &v1alpha1.GateLatest{Message: run.Message, GateRunSummary: v1alpha1.GateRunSummary{
 		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: run.Reasons,
-		Message: run.Message, Canary: run.Canary.Name,
-	}
+		Canary: run.Canary.Name,
+	}}
 	if run.Baseline != nil {
 		out.Baseline = run.Baseline.Name
 	}
@@ -119,9 +117,10 @@ func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 		return out // there is no judgement yet
 	}
 	j := *run.Report
-	if e := run.Effective; j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && e != nil {
+	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && run.Effective != nil {
 		// There is no judgement yet, so all of it is missing.
-		j.Canary.Missing, j.Baseline.Missing = deref(e.Minimum.CanaryRequests), deref(e.Minimum.BaselineRequests)
+		canary, baseline := run.Effective.Needs()
+		j.Canary.Missing, j.Baseline.Missing = deref(canary), deref(baseline)
 	}
 	out.Requests = &v1alpha1.GateRequests{Canary: whole(j.Canary.Requests), Baseline: whole(j.Baseline.Requests)}
 	out.Missing = missing(&j)

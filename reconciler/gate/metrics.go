@@ -263,10 +263,9 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 	}
 	s.gauge(samplesDesc, j.Canary.Requests, "canary")
 	s.gauge(samplesDesc, j.Baseline.Requests, "baseline")
-	if run.Effective != nil {
-		s.required(run.Effective.Minimum.CanaryRequests, "canary")
-		s.required(run.Effective.Minimum.BaselineRequests, "baseline")
-	}
+	canary, baseline := run.Effective.Needs()
+	s.required(canary, "canary")
+	s.required(baseline, "baseline")
 	s.some(shareDesc, j.HandledShare)
 	seen := map[string]bool{}
 	for _, r := range j.Metrics {

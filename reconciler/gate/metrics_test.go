@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 	m := NewMetrics(func() time.Time { return now }, &leads)
 	run := &v1alpha1.GateRun{
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
-		Effective: &v1alpha1.GateEffective{Minimum: v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))}},
+		Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))}}},
 		Report: &verdict.Judgement{
 			Verdict: verdict.Running, Canary: verdict.Samples{Requests: 12}, Baseline: verdict.Samples{Requests: 90}, HandledShare: ptr(.1),
 			Metrics: []verdict.MetricResult{

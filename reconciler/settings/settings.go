@@ -155,19 +155,19 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		cm.As("rollback-traffic", &s.RollbackTraffic)(c.Data),
 		cm.As("rollback-template", &s.RollbackTemplate)(c.Data),
 		cm.As("rollback-withdrawn", &s.RollbackWithdrawn)(c.Data),
-		span(c.Data, "shifted-min-interval", &s.ShiftedMinInterval),
-		span(c.Data, "stabilization-window", &s.StabilizationWindow),
+		span(c.Data, "shifted-min-interval", maxSpan, &s.ShiftedMinInterval),
+		span(c.Data, "stabilization-window", maxSpan, &s.StabilizationWindow),
 		list(c.Data, SinkHostsKey, &s.SinkHosts),
-		span(c.Data, "incident-outage-after", &s.IncidentOutageAfter),
-		span(c.Data, "incident-failed-rollout-after", &s.IncidentFailedRolloutAfter),
-		span(c.Data, "incident-not-deployed-after", &s.IncidentNotDeployedAfter),
-		span(c.Data, "incident-degraded-after", &s.IncidentDegradedAfter),
-		span(c.Data, "settle-within", &s.SettleWithin),
+		span(c.Data, "incident-outage-after", maxSpan, &s.IncidentOutageAfter),
+		span(c.Data, "incident-failed-rollout-after", maxSpan, &s.IncidentFailedRolloutAfter),
+		span(c.Data, "incident-not-deployed-after", maxSpan, &s.IncidentNotDeployedAfter),
+		span(c.Data, "incident-degraded-after", maxSpan, &s.IncidentDegradedAfter),
+		span(c.Data, "settle-within", maxSpan, &s.SettleWithin),
 		kinds(c.Data, &s.EnvironmentKinds),
-		span(c.Data, "incident-environment-outage-after", &s.EnvironmentOutageAfter),
-		span(c.Data, "incident-environment-degraded-after", &s.EnvironmentDegradedAfter),
-		span(c.Data, "incident-environment-not-created-after", &s.EnvironmentNotCreatedAfter),
-		span(c.Data, "environment-deleted-within", &s.EnvironmentDeletedWithin),
+		span(c.Data, "incident-environment-outage-after", maxEnvironmentSpan, &s.EnvironmentOutageAfter),
+		span(c.Data, "incident-environment-degraded-after", maxEnvironmentSpan, &s.EnvironmentDegradedAfter),
+		span(c.Data, "incident-environment-not-created-after", maxEnvironmentSpan, &s.EnvironmentNotCreatedAfter),
+		span(c.Data, "environment-deleted-within", maxEnvironmentSpan, &s.EnvironmentDeletedWithin),
 	)
 	for _, key := range []string{"cluster-uri", "environment-id", "environment-source"} {
 		if n := len(c.Data[key]); n > maxText {
@@ -231,9 +231,15 @@ func absolute(data map[string]string, key string, into *string) error {
 	return nil
 }
 
-// span parses a duration. The upper bound prevents a value with which nothing would
-// ever be reported.
-func span(data map[string]string, key string, into *time.Duration) error {
+// The upper bounds of durations prevent a value with which nothing would ever be reported. A slow provider needs hours to
+// create or delete an environment.
+const (
+	maxSpan            = time.Hour
+	maxEnvironmentSpan = 24 * time.Hour
+)
+
+// span parses a duration.
+func span(data map[string]string, key string, most time.Duration, into *time.Duration) error {
 	text, given := data[key]
 	if !given {
 		return nil
@@ -242,8 +248,8 @@ func span(data map[string]string, key string, into *time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("%s must be a duration such as 10s: %w", key, err)
 	}
-	if value < 0 || value > time.Hour {
-		return fmt.Errorf("%s is %s; it must be between 0s and 1h", key, value)
+	if value < 0 || value > most {
+		return fmt.Errorf("%s is %s; it must be between 0s and %dh", key, value, most/time.Hour)
 	}
 	*into = value
 	return nil

@@ -51,14 +51,14 @@ func TestSettings(t *testing.T) {
 		{"kinds of environments", map[string]string{
 			"environment-kinds":                 " Cluster.cluster.x-k8s.io, XFleet.platform.example.com,Cluster.cluster.x-k8s.io,",
 			"incident-environment-outage-after": "20s", "incident-environment-degraded-after": "0s",
-			"incident-environment-not-created-after": "1h", "environment-deleted-within": "10m",
+			"incident-environment-not-created-after": "3h", "environment-deleted-within": "24h",
 		}, func(s *Settings) {
 			s.EnvironmentKinds = []schema.GroupKind{
 				{Group: "cluster.x-k8s.io", Kind: "Cluster"},
 				{Group: "platform.example.com", Kind: "XFleet"},
 			}
 			s.EnvironmentOutageAfter, s.EnvironmentDegradedAfter = 20*time.Second, 0
-			s.EnvironmentNotCreatedAfter, s.EnvironmentDeletedWithin = time.Hour, 10*time.Minute
+			s.EnvironmentNotCreatedAfter, s.EnvironmentDeletedWithin = 3*time.Hour, 24*time.Hour
 		}},
 		{
 			"no kinds of environments",
@@ -99,6 +99,17 @@ func TestInvalidValuesAreRefusedByKey(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), key) ||
 			!strings.Contains(err.Error(), "knative-cdevents/config-cdevents") {
 			t.Errorf("%s=%q: %v", key, value, err)
+		}
+	}
+	for key, most := range map[string]string{
+		"incident-outage-after": "1h", "incident-not-deployed-after": "1h", "incident-environment-outage-after": "24h",
+		"incident-environment-degraded-after": "24h", "incident-environment-not-created-after": "24h", "environment-deleted-within": "24h",
+	} {
+		if _, err := read(map[string]string{key: most}); err != nil {
+			t.Error(err)
+		}
+		if _, err := read(map[string]string{key: most + "1s"}); err == nil || !strings.Contains(err.Error(), "it must be between 0s and "+most) {
+			t.Errorf("%s of more than %s: %v", key, most, err)
 		}
 	}
 	// CloudEvents cannot carry these URIs, so no event could be sent.

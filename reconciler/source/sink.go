@@ -182,7 +182,7 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 			"notices when it is created", desc)
 	case apierrors.IsForbidden(err):
 		return nil, problemf("SinkForbidden", "The controller may not read %s; grant it get, list and watch on %s "+
-			"with a ClusterRole that has the label knative-cdevents.dev/sink: \"true\"",
+			"with a ClusterRole that has the label knative-cdevents.dev/aggregate-to-sinks: \"true\"",
 			desc, at.resource.GroupResource())
 	case err != nil:
 		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot read %s: %v", desc, err)}

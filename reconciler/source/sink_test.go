@@ -280,7 +280,7 @@ func TestForbiddenSinkSaysHowToAllowIt(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "eventing.knative.dev", Resource: "brokers"}, "default", errors.New("no"))
 	})
 	c := h.settle(newSource(to(broker))).Status.GetCondition(v1alpha1.SourceConditionSinkProvided)
-	if !c.IsFalse() || c.Reason != "SinkForbidden" || !contains(c.Message, "brokers.eventing.knative.dev") || !contains(c.Message, "knative-cdevents.dev/sink") {
+	if !c.IsFalse() || c.Reason != "SinkForbidden" || !contains(c.Message, "brokers.eventing.knative.dev") || !contains(c.Message, "knative-cdevents.dev/aggregate-to-sinks") {
 		t.Errorf("%+v", c)
 	}
 }

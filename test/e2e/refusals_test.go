@@ -108,15 +108,15 @@ func TestRefusalsOfGates(t *testing.T) {
 	metric := func(change func(*v1alpha1.GateMetric)) v1alpha1.CanaryGateSpec {
 		m := v1alpha1.GateMetric{Type: v1alpha1.MetricSlowRequests}
 		change(&m)
-		return v1alpha1.CanaryGateSpec{Service: "cart", Metrics: []v1alpha1.GateMetric{m}}
+		return v1alpha1.CanaryGateSpec{Service: "cart", GatePolicy: v1alpha1.GatePolicy{Metrics: []v1alpha1.GateMetric{m}}}
 	}
 	minute, unbound, small, yes, no := v1alpha1.Duration{Duration: time.Minute}, v1alpha1.Duration{Duration: 300 * time.Millisecond}, .001, true, false
 	for want, spec := range map[string]v1alpha1.CanaryGateSpec{
 		"spec.metrics[0].threshold": metric(func(m *v1alpha1.GateMetric) { m.Threshold = &unbound }),
-		"spec.failOn[0]":            {Service: "cart", FailOn: []verdict.Verdict{"Pass"}},
+		"spec.failOn[0]":            {Service: "cart", GatePolicy: v1alpha1.GatePolicy{FailOn: []verdict.Verdict{"Pass"}}},
 		"spec.service":              {Service: "shop/cart"},
 		"spec.baseline":             {Service: "cart", Canary: "cart-00001", Baseline: "cart-00001"},
-		"spec.schedule.timeout":     {Service: "cart", Schedule: &v1alpha1.GateSchedule{Timeout: &minute}},
+		"spec.schedule.timeout":     {Service: "cart", GatePolicy: v1alpha1.GatePolicy{Schedule: &v1alpha1.GateSchedule{Timeout: &minute}}},
 		"more than negligible":      metric(func(m *v1alpha1.GateMetric) { m.Limit, m.Critical = &small, &yes }),
 		"at least one metric":       metric(func(m *v1alpha1.GateMetric) { m.Critical = &no }),
 	} {

@@ -170,7 +170,7 @@ func (f *Fleet) AddGate(t testing.TB, name, service string, run *v1alpha1.GateRu
 	if run == nil {
 		manager.MarkFalse(v1alpha1.GateServiceFound, "ServiceNotFound", "Knative Service %q does not exist in this namespace", service)
 	} else {
-		g.Status.Latest = &v1alpha1.GateLatest{ID: run.ID, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: run.Reasons, Message: run.Message, Canary: run.Canary.Name}
+		g.Status.Latest = &v1alpha1.GateLatest{Message: run.Message, GateRunSummary: v1alpha1.GateRunSummary{ID: run.ID, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: run.Reasons, Canary: run.Canary.Name}}
 	}
 	Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(Shop).UpdateStatus(t.Context(), g, metav1.UpdateOptions{}))
 }
@@ -180,7 +180,7 @@ func Run(now time.Time, requests, handled float64) *v1alpha1.GateRun {
 	least := int64(300)
 	return &v1alpha1.GateRun{
 		ID: "r1", Gate: "cart-gate", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001"},
-		Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Effective: &v1alpha1.GateEffective{Minimum: v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}},
+		Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}}},
 		StartTime: metav1.NewTime(now.Add(-3 * time.Minute)), Deadline: metav1.NewTime(now.Add(27 * time.Minute)), Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "ExposureMismatch"},
 		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %.0f requests of the canary, %.0f of the baseline; %.0f and 0 more are needed", requests, 9*requests, 300-requests),
 		Report: &verdict.Judgement{

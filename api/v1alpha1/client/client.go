@@ -34,6 +34,9 @@ type Baselines = gentype.ClientWithList[*v1alpha1.CDEventBaseline, *v1alpha1.CDE
 // Gates reads and writes the CanaryGates of one namespace, or of all.
 type Gates = gentype.ClientWithList[*v1alpha1.CanaryGate, *v1alpha1.CanaryGateList]
 
+// Templates reads and writes the ClusterCanaryGateTemplates.
+type Templates = gentype.ClientWithList[*v1alpha1.ClusterCanaryGateTemplate, *v1alpha1.ClusterCanaryGateTemplateList]
+
 // GateRuns reads and writes the CanaryGateRuns of one namespace, or of all.
 type GateRuns = gentype.ClientWithList[*v1alpha1.CanaryGateRun, *v1alpha1.CanaryGateRunList]
 
@@ -85,6 +88,13 @@ func (c *Clientset) CanaryGates(ns string) *Gates {
 	return gentype.NewClientWithList(v1alpha1.GateResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CanaryGate { return &v1alpha1.CanaryGate{} },
 		func() *v1alpha1.CanaryGateList { return &v1alpha1.CanaryGateList{} })
+}
+
+// ClusterCanaryGateTemplates returns a client for the cluster: the kind has no namespace.
+func (c *Clientset) ClusterCanaryGateTemplates() *Templates {
+	return gentype.NewClientWithList(v1alpha1.TemplateResource.Resource, c.rest, parameters, metav1.NamespaceNone,
+		func() *v1alpha1.ClusterCanaryGateTemplate { return &v1alpha1.ClusterCanaryGateTemplate{} },
+		func() *v1alpha1.ClusterCanaryGateTemplateList { return &v1alpha1.ClusterCanaryGateTemplateList{} })
 }
 
 // CanaryGateRuns returns a client for namespace ns, or for all namespaces if ns is empty.

@@ -103,6 +103,9 @@ func TestRequestPaths(t *testing.T) {
 	if _, err := cs.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}); err != nil {
 		t.Error(err)
 	}
+	if _, err := cs.ClusterCanaryGateTemplates().Get(ctx, "strict", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
 	if err := cs.CDEventSubjects("knative-cdevents").Delete(ctx, "u1", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -115,6 +118,7 @@ func TestRequestPaths(t *testing.T) {
 		"PUT " + base + "shop/cdeventsources/all/status",
 		"PATCH " + base + "shop/cdeventsources/all",
 		"PUT " + base + "shop/canarygates/cart/status",
+		"GET /apis/knative-cdevents.dev/v1alpha1/clustercanarygatetemplates/strict",
 		"DELETE " + base + "knative-cdevents/cdeventsubjects/u1",
 	}
 	if !slices.Equal(s.requested, want) {

@@ -44,6 +44,11 @@ func NewGateInformer(
 	return newInformer(cs.CanaryGates(ns), &v1alpha1.CanaryGate{}, resync, indexers)
 }
 
+// NewTemplateInformer caches the ClusterCanaryGateTemplates.
+func NewTemplateInformer(cs *Clientset, resync time.Duration) cache.SharedIndexInformer {
+	return newInformer(cs.ClusterCanaryGateTemplates(), &v1alpha1.ClusterCanaryGateTemplate{}, resync, cache.Indexers{})
+}
+
 // NewPlacementInformer caches the ShardPlacements of ns, or of all namespaces.
 func NewPlacementInformer(
 	cs *Clientset,

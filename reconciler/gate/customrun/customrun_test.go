@@ -80,7 +80,7 @@ func TestParamsChangeTheGate(t *testing.T) {
 		t.Fatal(request, p)
 	}
 	gate := &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "other", Canary: "x"}}
-	spec, p := request.Spec(t.Context(), gate)
+	spec, _, p := request.Spec(t.Context(), gate, nil)
 	if p != nil {
 		t.Fatal(p)
 	}
@@ -91,11 +91,11 @@ func TestParamsChangeTheGate(t *testing.T) {
 	if gate.Spec.Minimum != nil || gate.Spec.Service != "other" {
 		t.Error("the gate itself changed")
 	}
-	if _, p = request.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
+	if _, _, p = request.Spec(t.Context(), nil, nil); p == nil || p.Reason != GateNotFound {
 		t.Error(p)
 	}
 	gate.Spec.Suspend = true
-	if _, p = request.Spec(t.Context(), gate); p == nil || p.Reason != GateSuspended {
+	if _, _, p = request.Spec(t.Context(), gate, nil); p == nil || p.Reason != GateSuspended {
 		t.Errorf("a run of a suspended gate begins: %v", p)
 	}
 	if _, r = parse(t, `{"customRef":{`+ref+`,"name":"a"},"params":[{"name":"gate","value":"b"}]}`); true {
@@ -113,7 +113,7 @@ func TestServiceWithoutGate(t *testing.T) {
 	if p != nil {
 		t.Fatal(p)
 	}
-	spec, p := request.Spec(t.Context(), nil)
+	spec, _, p := request.Spec(t.Context(), nil, nil)
 	if p != nil || spec.Service != "s" || spec.FailOn != nil || spec.Schedule != nil {
 		t.Errorf("%+v, %v", spec, p)
 	}
@@ -143,7 +143,7 @@ func TestOnlyKnownGoodSucceeds(t *testing.T) {
 		{"", nil, false, corev1.ConditionFalse, GateError},
 		{"Splendid", []verdict.Verdict{"Fail"}, false, corev1.ConditionFalse, GateError},
 	} {
-		spec := &v1alpha1.CanaryGateSpec{FailOn: c.failOn, DryRun: c.dry}
+		spec := &v1alpha1.CanaryGateSpec{DryRun: c.dry, GatePolicy: v1alpha1.GatePolicy{FailOn: c.failOn}}
 		spec.SetDefaults(context.Background())
 		if got, reason := outcome(c.verdict, spec); got != c.want || reason != c.reason {
 			t.Errorf("%s, fails on %s: %s %s", c.verdict, c.failOn, got, reason)
@@ -196,7 +196,7 @@ func TestVerdictIsFinalDespiteRetries(t *testing.T) {
 	t.Parallel()
 	for v, tries := range map[verdict.Verdict]int{verdict.Fail: 0, verdict.Warn: 0, verdict.Superseded: 0, verdict.Inconclusive: 1, verdict.Error: 1} {
 		_, r := parse(t, `{"retries":1}`)
-		spec := &v1alpha1.CanaryGateSpec{FailOn: []verdict.Verdict{"Fail", "Warn", "Error", "Inconclusive"}}
+		spec := &v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{FailOn: []verdict.Verdict{"Fail", "Warn", "Error", "Inconclusive"}}}
 		spec.SetDefaults(t.Context())
 		run := failed()
 		run.Verdict = v

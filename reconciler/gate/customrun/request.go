@@ -198,7 +198,13 @@ func (r *Run) reference() *Problem {
 
 // Service returns the name of the Service to judge, or empty. gate is the referenced
 // CanaryGate, or nil.
-func (a *Request) Service(gate *v1alpha1.CanaryGate) string {
+func (a *Request) Service(gate *v1alpha1.CanaryGate) string { return a.asked(gate).Service }
+
+// Template returns the name of the template to judge by, or empty. gate is the referenced CanaryGate, or nil.
+func (a *Request) Template(gate *v1alpha1.CanaryGate) string { return a.asked(gate).Template() }
+
+// asked is the spec of the gate or the embedded one, with the params applied, whether it is valid or not.
+func (a *Request) asked(gate *v1alpha1.CanaryGate) *v1alpha1.CanaryGateSpec {
 	spec := &v1alpha1.CanaryGateSpec{}
 	switch {
 	case a.spec != nil:
@@ -209,37 +215,36 @@ func (a *Request) Service(gate *v1alpha1.CanaryGate) string {
 	for _, change := range a.change {
 		change(spec)
 	}
-	return spec.Service
+	return spec
 }
 
-// Spec returns that of the gate or the embedded one, with the params applied. Its defaults are set when the run begins:
-// some depend on the time that the CustomRun has.
-func (a *Request) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha1.CanaryGateSpec, *Problem) {
-	var spec *v1alpha1.CanaryGateSpec
+// Spec returns that of the gate or the embedded one, with the params and the template applied, and what came of the
+// template. Its defaults are set when the run begins: some depend on the time that the CustomRun has.
+func (a *Request) Spec(
+	ctx context.Context,
+	gate *v1alpha1.CanaryGate,
+	template *v1alpha1.ClusterCanaryGateTemplate,
+) (*v1alpha1.CanaryGateSpec, *v1alpha1.GateTemplateUse, *Problem) {
 	switch {
 	case a.spec != nil:
-		spec = a.spec.DeepCopy()
-	case gate != nil:
+	case gate == nil:
+		return nil, nil, invalid(GateNotFound, "CanaryGate %q does not exist in this namespace", a.Gate)
+	default:
 		if p := v1alpha1.UnreadIn(gate.Unread, "spec"); p != nil {
-			return nil, invalid(InvalidSpec, "the gate is not valid: %v", p)
+			return nil, nil, invalid(InvalidSpec, "the gate is not valid: %v", p)
 		}
 		if gate.Spec.Suspend {
-			return nil, invalid(GateSuspended,
+			return nil, nil, invalid(GateSuspended,
 				"CanaryGate %q is suspended, so no run of it begins; set its spec.suspend to false", a.Gate)
 		}
-		spec = gate.Spec.DeepCopy()
-	default:
-		return nil, invalid(GateNotFound, "CanaryGate %q does not exist in this namespace", a.Gate)
 	}
-	for _, change := range a.change {
-		change(spec)
-	}
+	spec := a.asked(gate)
 	if spec.Service == "" {
-		return nil, invalid(InvalidParams,
+		return nil, nil, invalid(InvalidParams,
 			"the Service to judge is not specified; refer to a CanaryGate, or set param \"service\"")
 	}
 	if err := spec.Validate(ctx); err != nil {
-		return nil, invalid(InvalidSpec, "the gate is not valid with these params: %s", err)
+		return nil, nil, invalid(InvalidSpec, "the gate is not valid with these params: %s", err)
 	}
-	return spec, nil
+	return Apply(ctx, spec, template)
 }

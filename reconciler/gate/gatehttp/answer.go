@@ -79,7 +79,7 @@ func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answe
 
 // judge sets the verdict if the last run judged the current split.
 func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
-	run := gate.Status.Run
+	run, applied := gate.Status.Run, gate.Status.GetCondition(v1alpha1.GateTemplateApplied)
 	without := func(reason, message string) {
 		a.Verdict, a.Reasons, a.Message = verdict.Running, []string{reason}, message
 	}
@@ -94,6 +94,8 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 		}
 	case gate.Spec.Suspend && (run == nil || !ofCurrentSplit(gate, run, now)):
 		without(Suspended, "the gate is suspended, so it starts no run for the current split of the traffic")
+	case applied.IsFalse() && (run == nil || !ofCurrentSplit(gate, run, now)):
+		without(applied.Reason, applied.Message)
 	case run == nil:
 		without(NoRun, "the gate has not started a run for the current split of the traffic yet")
 	case !ofCurrentSplit(gate, run, now):

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -31,6 +32,10 @@ func judged(v verdict.Verdict, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.C
 		c(g)
 	}
 	return g
+}
+
+func withoutTemplate(g *v1alpha1.CanaryGate) {
+	g.Status.SetConditions(apis.Conditions{{Type: v1alpha1.GateTemplateApplied, Status: "False", Reason: "TemplateNotFound", Message: "create it"}})
 }
 
 func dry(g *v1alpha1.CanaryGate) { g.Spec.DryRun = true }
@@ -100,7 +105,12 @@ func TestAnswers(t *testing.T) {
 			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Suspend = true }),
 			split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", Suspended, 425,
 		},
-		"suspended later":       {judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Suspend = true }), inForce(), false, "Pass", "Because", 200},
+		"suspended later": {judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Suspend = true }), inForce(), false, "Pass", "Because", 200},
+		"no template": {
+			judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil; withoutTemplate(g) }), inForce(), false, "Running", "TemplateNotFound", 425,
+		},
+		"no template since":     {judged("Pass", withoutTemplate), split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", "TemplateNotFound", 425},
+		"no template later":     {judged("Pass", withoutTemplate), inForce(), false, "Pass", "Because", 200},
 		"an old failure":        {judged("Fail"), whole(), false, "Running", NoSplit, 425},
 		"before the first step": {judged("Fail"), whole(), true, "Pass", NoSplit, 200},
 		"the first step's only": {judged("Running"), inForce(), true, "Running", "Because", 425},

@@ -66,7 +66,7 @@ func (k Environments) HasCrossplane(ctx context.Context) (bool, error) {
 }
 
 // EnvironmentLabel chooses kinds of environments, if it is "true" on their definitions.
-const EnvironmentLabel = "knative-cdevents.dev/environment"
+const EnvironmentLabel = "knative-cdevents.dev/watch-environment"
 
 // LabelCRDs sets a label on the definitions of kinds. An empty value removes it; definitions that do not exist any more
 // have none.
