@@ -28,7 +28,7 @@ DEPS ?=
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
-MODULES := . test/cluster test/sharded clients/placement clients/protoactor clients/sidecar
+MODULES := . test/cluster test/sharded test/chart clients/placement clients/protoactor clients/sidecar
 
 .PHONY: help
 help: ## Show this list
@@ -114,12 +114,13 @@ format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
-generate: ## Generate deep copies, golden files and the API reference of the documentation, and dashboards
+generate: ## Generate deep copies, golden files and the API reference of the documentation, dashboards, and the templates of the Helm chart
 	@.ci/tool controller-gen object:headerFile=.ci/header.txt paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/template
 	@go run ./config/reference
 	@go run ./dashboards/generate
+	@go run ./charts/generate
 
 .PHONY: verify
 verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
@@ -278,6 +279,10 @@ release: ## Write release/release.yaml, samples.yaml, sidecar.yaml, serverless*.
 	@for f in $$(cd config && grep -rl 'image: ko://' tekton); do .ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/$$f > release/$$f; done
 	@grep -rhoE '(image|value): .*@sha256:.*' release | sort -u
 	@echo "wrote release/release.yaml, samples.yaml, sidecar.yaml, serverless*.yaml and tekton"
+
+.PHONY: chart
+chart: ## Write the Helm chart to release/, with images by digest; VERSION=v1.2.3 sets its version, IMAGES=false leaves the images as they are
+	@.ci/chart $(VERSION)
 
 # The systems that "make release-plugin" builds for.
 PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -199,18 +200,42 @@ func TestExternalNamesResolveFirst(t *testing.T) {
 
 func TestReplicasSpreadIfTheyCan(t *testing.T) {
 	t.Parallel()
-	d := deployment(t)
-	for i, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
-		c := d.Spec.Template.Spec.TopologySpreadConstraints[i]
-		if c.TopologyKey != key || c.MaxSkew != 1 {
-			t.Errorf("%+v", c)
+	for name, d := range deployments(t) {
+		if *d.Spec.Replicas < 2 || len(d.Spec.Template.Spec.TopologySpreadConstraints) != 2 {
+			t.Fatalf("%s: %d replicas, %+v", name, *d.Spec.Replicas, d.Spec.Template.Spec.TopologySpreadConstraints)
 		}
-		if c.WhenUnsatisfiable != corev1.ScheduleAnyway {
-			t.Error("a single-node cluster would run only one replica")
+		for i, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+			c := d.Spec.Template.Spec.TopologySpreadConstraints[i]
+			if c.TopologyKey != key || c.MaxSkew != 1 {
+				t.Errorf("%s: %+v", name, c)
+			}
+			if c.WhenUnsatisfiable != corev1.ScheduleAnyway {
+				t.Errorf("%s: a single-node cluster would run only one replica", name)
+			}
+			selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+			if err != nil || !selector.Matches(labels.Set(d.Spec.Template.Labels)) {
+				t.Error("the constraint selects no pods", err)
+			}
 		}
-		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if err != nil || !selector.Matches(labels.Set(d.Spec.Template.Labels)) {
-			t.Error("the constraint selects no pods", err)
+	}
+}
+
+// Nothing keeps a node from being drained, or removed by the cluster autoscaler: no replica is needed.
+func TestNothingHoldsANode(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"*.yaml", "optional/*/*.yaml", "optional/*/*/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(content), "safe-to-evict") {
+				t.Errorf("%s: the cluster autoscaler would not remove the pod's node", file)
+			}
 		}
 	}
 }
@@ -225,14 +250,18 @@ func TestSelectorsMatchTheLabels(t *testing.T) {
 			}
 		}
 	}
-	pod := labels.Set(all["controller"].Spec.Template.Labels)
+	budgets := map[string]bool{}
 	for _, b := range of[*policyv1.PodDisruptionBudget](t) {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || !selector.Matches(pod) {
-			t.Error("the PodDisruptionBudget selects no pods", err)
+		if err != nil || all[b.Name] == nil || !selector.Matches(labels.Set(all[b.Name].Spec.Template.Labels)) {
+			t.Errorf("the PodDisruptionBudget %s selects no pods: %v", b.Name, err)
 		}
 		if b.Spec.MaxUnavailable == nil || b.Spec.MaxUnavailable.IntValue() != 1 {
 			t.Error("draining nodes can evict all replicas, or never evicts a single one")
 		}
+		budgets[b.Name] = true
+	}
+	if len(budgets) != len(all) {
+		t.Errorf("budgets only for %v", budgets)
 	}
 }

@@ -33,7 +33,7 @@ type podMonitor struct {
 // so these manifests are optional.
 func TestMonitoringIsOptional(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("optional/monitoring/*")
+	files, err := filepath.Glob("optional/monitoring/*.yaml")
 	if err != nil || len(files) != 3 {
 		t.Errorf("%v %v", files, err)
 	}

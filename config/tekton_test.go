@@ -39,26 +39,39 @@ func ofEnvironments(p piece) bool { return strings.HasPrefix(p.file, "tekton/"+e
 func allTekton(t *testing.T) []piece {
 	t.Helper()
 	var all []piece
-	folder := os.DirFS("tekton")
-	err := fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
+	err := filepath.WalkDir("tekton", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
 			return err
 		}
-		content, err := fs.ReadFile(folder, path)
-		if err != nil {
-			return err
-		}
-		for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
-			object := map[string]any{}
-			if err := yaml.UnmarshalStrict(document, &object); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
-			all = append(all, piece{&unstructured.Unstructured{Object: object}, "tekton/" + path})
-		}
+		all = append(all, pieces(t, path)...)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return all
+}
+
+// pieces reads the manifests of one folder, whatever their kinds. A duplicate key is an error.
+func pieces(t *testing.T, folder string) []piece {
+	t.Helper()
+	files, err := filepath.Glob(folder + "/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []piece
+	for _, file := range files {
+		content, err := os.ReadFile(file) //nolint:gosec // a file of this repository
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+			object := map[string]any{}
+			if err := yaml.UnmarshalStrict(document, &object); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			all = append(all, piece{&unstructured.Unstructured{Object: object}, file})
+		}
 	}
 	return all
 }

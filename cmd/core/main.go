@@ -21,11 +21,13 @@ import (
 
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
+	"knative.dev/pkg/version"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
@@ -108,6 +110,9 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 		return nil, fmt.Errorf("looking for the API server: %w", err)
 	}
 	access.QPS, access.Burst = qps, burst
+	if err := checkVersion(access); err != nil {
+		return nil, err
+	}
 	exported, err := exportMetrics()
 	if err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
@@ -143,6 +148,18 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 		Logger: logging.FromContext(ctx), Within: c.within, AtOnce: c.atOnce,
 		Instruments: rings, Metrics: exported,
 	}).Init(), nil
+}
+
+// checkVersion returns an error if Kubernetes is older than Knative's libraries accept, as the controller does.
+func checkVersion(access *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(access)
+	if err != nil {
+		return fmt.Errorf("making a client for the version of Kubernetes: %w", err)
+	}
+	if err := version.CheckMinimumVersion(client); err != nil {
+		return fmt.Errorf("checking the version of Kubernetes: %w", err)
+	}
+	return nil
 }
 
 // settings reads the flags. What Knative says of the port is the default.

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Whoever mirrors images finds all of them on the page, and no other ones.
+func TestPageListsEveryImage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/production.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## Air-gapped")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var listed, used []string
+	for _, name := range regexp.MustCompile("`((?:cmd|clients)/[a-z/-]+)`").FindAllStringSubmatch(section, -1) {
+		listed = append(listed, name[1])
+	}
+	folder := os.DirFS(".")
+	err = fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") {
+			return err
+		}
+		raw, err := fs.ReadFile(folder, path)
+		for _, name := range regexp.MustCompile(`ko://github\.com/knative-cdevents/knative-cdevents/(\S+)`).FindAllStringSubmatch(string(raw), -1) {
+			used = append(used, name[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(listed)
+	slices.Sort(used)
+	if used = slices.Compact(used); !slices.Equal(listed, used) {
+		t.Errorf("the page lists %v, and the manifests name %v", listed, used)
+	}
+}
