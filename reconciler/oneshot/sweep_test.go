@@ -3,6 +3,7 @@
 package oneshot_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot"
 )
 
 // The API server forgets a list after some minutes, and a sweep may take an hour, as when sinks hang. So it lists
@@ -182,4 +184,36 @@ func TestSweepWithoutAList(t *testing.T) {
 		t.Errorf("the sweep says %v", err)
 	}
 	c.wants("in spite of that", "sink detected")
+}
+
+// A sweep lists what belongs to Services before the ledger. Otherwise, it would miss what is now as the ledger had it
+// before another core wrote something.
+func TestSweepListsTheLedgerLast(t *testing.T) {
+	c := newCluster(t, sourceTo("sink"))
+	c.deploy()
+	ctx, routes := t.Context(), c.serving.ServingV1().Routes(cart.Namespace)
+	svc, err := c.serving.ServingV1().Services(cart.Namespace).Get(ctx, cart.Name, metav1.GetOptions{})
+	must(t, err)
+	first, err := routes.Get(ctx, cart.Name, metav1.GetOptions{})
+	must(t, err)
+	shop{c.serving, t}.route(svc, 2)
+	second, err := routes.Get(ctx, cart.Name, metav1.GetOptions{})
+	must(t, err)
+	c.ask()
+	c.taken()
+	core, settings, asked := c.core(), c.core().Settings, false
+	core.Settings = func(ctx context.Context) (oneshot.Settings, error) {
+		if !asked { // the sweep asks before it lists what belongs to Services
+			asked = true
+			_, err := routes.UpdateStatus(ctx, first, metav1.UpdateOptions{})
+			must(t, err)
+			c.ask()
+			c.wants("another core", "sink rolledback")
+			_, err = routes.UpdateStatus(ctx, second, metav1.UpdateOptions{})
+			must(t, err)
+		}
+		return settings(ctx)
+	}
+	must(t, core.Sweep(ctx))
+	c.wants("all traffic is as before", "sink upgraded")
 }
