@@ -25,10 +25,12 @@ import (
 // pending for each source.
 //
 // It runs a look on what lists have of a Service, with clients that refuse each request. So whatever is to be read,
-// written or sent ends that look, and the Service is not at rest. What a list has may be old by then, but is never older
-// than the sweep. The entries of the ledger come last, and that matters: what is at rest by an entry that is read later
-// is so by what was read before. The other way round, somebody else could write, meanwhile, what was true before.
-func (c *Core) restless(ctx context.Context, sources []*v1alpha1.CDEventSource) ([]types.NamespacedName, tallies, error) {
+// written or sent ends that look, and the Service is not at rest. What a list has may be old by then, but is never
+// older than the sweep. The entries of the ledger come last: otherwise, somebody else could write, between both, what
+// was true before, and what is true now would look as if it were known.
+func (c *Core) restless(ctx context.Context, sources []*v1alpha1.CDEventSource) ([]types.NamespacedName, tallies,
+	error,
+) {
 	counted, busy, resting := tallies{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	now, listing := c.list(ctx, sources)
 	err := c.entries(ctx, "", func(e *v1alpha1.CDEventSubject) {

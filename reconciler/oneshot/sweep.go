@@ -22,9 +22,9 @@ import (
 // rings may list at once.
 const page = 10
 
-// Sweep looks for whatever nobody has asked for: it lists every source, every Service and every CDEventSubject, visits the
-// Services that something may have to be done about, and counts what is pending for each source. The first one takes the
-// baseline: what is older is not announced. It wakes what measures if there is anything to measure.
+// Sweep looks for whatever nobody has asked for: it lists every source, every Service and every CDEventSubject, visits
+// the Services that something may have to be done about, and counts what is pending for each source. The first takes
+// the baseline: what is older is not announced. It wakes what measures if there is anything to measure.
 func (c *Core) Sweep(ctx context.Context) error {
 	if _, err := c.Baselines.Since(ctx, service.Resource); err != nil {
 		return fmt.Errorf("taking the baseline: %w", err)
