@@ -268,7 +268,8 @@ func TestRequestsOfASweepAtRest(t *testing.T) {
 		_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
 		must(t, err)
 		for i := range services {
-			shop{knative, t}.create(types.NamespacedName{Namespace: ns, Name: fmt.Sprintf("cart-%d", i)})
+			of := types.NamespacedName{Namespace: ns, Name: fmt.Sprintf("cart-%d", i)}
+			shop{knative, t}.create(of) //nolint:contextcheck // it has that of the test
 		}
 	}
 	atRest := func(services int) int {

@@ -207,7 +207,7 @@ func TestSweepListsTheLedgerLast(t *testing.T) {
 			asked = true
 			_, err := routes.UpdateStatus(ctx, first, metav1.UpdateOptions{})
 			must(t, err)
-			c.ask()
+			c.ask() //nolint:contextcheck // it has that of the test
 			c.wants("another core", "sink rolledback")
 			_, err = routes.UpdateStatus(ctx, second, metav1.UpdateOptions{})
 			must(t, err)
