@@ -466,7 +466,14 @@ func randomly(t *testing.T, w *world, ns string, api *between, changes, stops in
 	d.stop()
 	api.setDisturb(nil)
 	d = w.start(t, api, core, ns, smallPages)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(d.unquiet())
+		}
+	})
+	began := time.Now()
 	eventually(t, "everything is answered", d.quiet)
+	t.Logf("quiet after %v", time.Since(began).Round(time.Millisecond))
 	mu.Lock()
 	defer mu.Unlock()
 	for i := range services {

@@ -387,6 +387,24 @@ func (r *running) quiet() bool {
 	return len(r.book.noted) == len(r.watchers)
 }
 
+// unquiet says why it is not quiet.
+func (r *running) unquiet() string {
+	var why []string
+	for _, w := range r.watchers {
+		if !w.watching.Load() {
+			why = append(why, fmt.Sprintf("%s are not watched, after %d lists and %d restarts", w.Resource, w.lists.Load(), w.restarts.Load()))
+		}
+	}
+	r.ringer.mu.Lock()
+	for key, k := range r.ringer.keys {
+		why = append(why, fmt.Sprintf("%v has failed %d times, is rung: %v, and is due in %v", key, k.attempts, k.underway, time.Until(k.due)))
+	}
+	r.ringer.mu.Unlock()
+	r.book.mu.Lock()
+	defer r.book.mu.Unlock()
+	return strings.Join(append(why, fmt.Sprintf("noted is %v, stored %v", r.book.noted, r.book.stored)), "; ")
+}
+
 // eventually waits for something that takes some time.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()

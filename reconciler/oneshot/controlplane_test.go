@@ -56,11 +56,12 @@ type counting struct {
 
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	resource := parts[len(parts)-1] // of all namespaces
 	if i := slices.Index(parts, "namespaces"); i >= 0 && i+2 < len(parts) {
-		parts = parts[i+2:]
+		resource = parts[i+2]
 	}
 	c.mu.Lock()
-	c.all[r.Method+" "+cmp.Or(parts[0], "?")]++
+	c.all[r.Method+" "+cmp.Or(resource, "?")]++
 	c.mu.Unlock()
 	return c.next.RoundTrip(r)
 }
@@ -94,16 +95,16 @@ type shop struct {
 	t *testing.T
 }
 
-func (s shop) create() *servingv1.Service {
+func (s shop) create(of types.NamespacedName) *servingv1.Service {
 	s.t.Helper()
-	svc := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: cart.Namespace, Name: cart.Name}}
+	svc := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name}}
 	svc.Spec.Template.Spec.Containers = []corev1.Container{{Image: "registry/app"}}
-	svc, err := s.ServingV1().Services(cart.Namespace).Create(s.t.Context(), svc, metav1.CreateOptions{})
+	svc, err := s.ServingV1().Services(of.Namespace).Create(s.t.Context(), svc, metav1.CreateOptions{})
 	must(s.t, err)
 	yes := true
-	_, err = s.ServingV1().Routes(cart.Namespace).Create(s.t.Context(), &servingv1.Route{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cart.Namespace, Name: cart.Name, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: cart.Name, UID: svc.UID, Controller: &yes,
+	_, err = s.ServingV1().Routes(of.Namespace).Create(s.t.Context(), &servingv1.Route{ObjectMeta: metav1.ObjectMeta{
+		Namespace: of.Namespace, Name: of.Name, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: of.Name, UID: svc.UID, Controller: &yes,
 		}},
 	}}, metav1.CreateOptions{})
 	must(s.t, err)
@@ -189,7 +190,7 @@ func TestCoreAgainstARealAPIServer(t *testing.T) {
 
 	time.Sleep(1100 * time.Millisecond) // whole seconds tell what is older than the baseline
 	world := shop{knative, t}
-	svc := world.create()
+	svc := world.create(cart)
 	process("a new Service")
 	world.route(svc, 1)
 	process("its first Revision")
@@ -245,4 +246,51 @@ func TestCoreAgainstARealAPIServer(t *testing.T) {
 		t.Errorf("%d entries are left", len(entries.Items))
 	}
 	takes(t, to, "collected")
+}
+
+// What a sweep at rest asks for grows with the pages of lists, and with neither Services nor namespaces.
+func TestRequestsOfASweepAtRest(t *testing.T) {
+	cp, ctx := controlplane.Start(t), t.Context()
+	must(t, cp.InstallServing(ctx))
+	config := cp.Config()
+	kube, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	knative, err := versioned.NewForConfig(config)
+	must(t, err)
+	asked := &requests{all: map[string]int{}}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{asked, next} })
+	options, err := oneshot.Connect(ctx, config, controllerNamespace, sink.Uncounted{})
+	must(t, err)
+	core := oneshot.New(options)
+
+	add := func(ns string, services int) {
+		t.Helper()
+		_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
+		must(t, err)
+		for i := range services {
+			of := types.NamespacedName{Namespace: ns, Name: fmt.Sprintf("cart-%d", i)}
+			shop{knative, t}.create(of) //nolint:contextcheck // it has that of the test
+		}
+	}
+	atRest := func(services int) int {
+		t.Helper()
+		must(t, core.Sweep(ctx))
+		all := asked.take(t, fmt.Sprintf("a sweep that finds %d Services", services))
+		must(t, core.Sweep(ctx))
+		n := asked.take(t, "at rest")
+		if all < n+services {
+			t.Errorf("a sweep that finds %d Services asks for %d, at rest for %d", services, all, n)
+		}
+		return n
+	}
+	add(controllerNamespace, 0)
+	add("shop", 10)
+	before := atRest(10)
+	for i := range 10 {
+		add(fmt.Sprintf("shop-%d", i), 2)
+	}
+	// Services, Routes and CDEventSubjects take three pages of ten instead of one.
+	if n := atRest(20) - before; n != 3*2 {
+		t.Errorf("20 Services more take %d requests more", n)
+	}
 }

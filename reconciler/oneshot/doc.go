@@ -16,6 +16,8 @@
 //     bytes.
 //   - It may run any number of times at once, for one Service too: the compare-and-swap of the ledger decides.
 //   - It reads users' objects, and writes none.
+//   - A sweep decides from lists at which Services it looks, by a look that can neither read nor write. Only a look
+//     that reads what is there now writes, sends or wakes.
 //
 // A resident controller keeps in memory what it owes. Whoever switches from it to this one begins with a sweep.
 //

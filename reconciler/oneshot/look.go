@@ -52,13 +52,11 @@ type look struct {
 func (c *Core) look(ctx context.Context, of types.NamespacedName) (l *look, again time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l = &look{c: c, ctx: ctx, service: of, filters: route.NewFilters()}
-	l.until, l.spared = map[types.UID]time.Time{}, map[types.UID]bool{}
-	if l.seen, err = c.read(ctx, of); err != nil {
+	s, err := c.read(ctx, of)
+	if err != nil {
 		return nil, 0, err
 	}
-	l.key = keyOf(of)
-	l.open()
+	l = c.open(ctx, of, s)
 	before := l.versions()
 	again, observing := l.observe(ctx)
 	wrote := !slices.Equal(l.versions(), before)
@@ -82,8 +80,10 @@ func (l *look) versions() []string {
 	return out
 }
 
-// open makes a ledger of what was read.
-func (l *look) open() {
+// open begins a look with what was read: it makes a ledger of it.
+func (c *Core) open(ctx context.Context, of types.NamespacedName, s seen) *look {
+	l := &look{c: c, ctx: ctx, service: of, key: keyOf(of), seen: s, filters: route.NewFilters()}
+	l.until, l.spared = map[types.UID]time.Time{}, map[types.UID]bool{}
 	router := &route.Router{
 		Sources:         l.sources,
 		Namespace:       l.labels,
@@ -99,6 +99,7 @@ func (l *look) open() {
 	for _, s := range l.entries {
 		l.ledger.Observe(s)
 	}
+	return l
 }
 
 // labelled is what is known of a namespace.

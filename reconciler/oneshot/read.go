@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/serving/pkg/apis/serving"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
@@ -40,12 +42,7 @@ type seen struct {
 
 // read reads a Service with everything that belongs to it, and its entries in the ledger.
 func (c *Core) read(ctx context.Context, of types.NamespacedName) (seen, error) {
-	installed := &presence{ctx: ctx, installed: c.Installed}
-	s := seen{sources: source.Lister{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, client.SourceIndexers())}}
-	caches := make([]cache.Indexer, len(partsOf))
-	for i := range caches {
-		caches[i] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, service.Indexers())
-	}
+	s, caches := seen{sources: newSources()}, newCaches()
 	work := []func() error{
 		func() (err error) { s.settings, err = c.Settings(ctx); return err },
 		func() (err error) { s.entries, err = c.entriesOf(ctx, of); return err },
@@ -57,7 +54,7 @@ func (c *Core) read(ctx context.Context, of types.NamespacedName) (seen, error) 
 	if err := parallel(c.Parallel, work); err != nil {
 		return s, err
 	}
-	s.kind = service.NewKind(c.Serving, cdevents.CarriedAnnotations(), installed, s.settings)
+	s.kind = c.newKind(ctx, s.settings)
 	if s.served = !slices.ContainsFunc(s.parts[:], func(f found) bool { return f.unserved }) || s.kind.Served(); s.served {
 		for i, f := range s.parts {
 			if f.unserved {
@@ -74,6 +71,22 @@ func (c *Core) read(ctx context.Context, of types.NamespacedName) (seen, error) 
 	var err error
 	s.deleted, err = c.deletedSources(ctx, of.Namespace, s)
 	return s, err
+}
+
+func newSources() source.Lister {
+	return source.Lister{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, client.SourceIndexers())}
+}
+
+func newCaches() []cache.Indexer {
+	caches := make([]cache.Indexer, len(partsOf))
+	for i := range caches {
+		caches[i] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, service.Indexers())
+	}
+	return caches
+}
+
+func (c *Core) newKind(ctx context.Context, s Settings) *service.Kind {
+	return service.NewKind(c.Serving, cdevents.CarriedAnnotations(), &presence{ctx: ctx, installed: c.Installed}, s)
 }
 
 // errStarting says that the kinds of Serving are not served, although their definitions exist.
@@ -125,8 +138,9 @@ func (f found) versions() []string {
 	return out
 }
 
-// The parts that are read in another way than by name.
+// Some of the parts.
 const (
+	services  = 0
 	revisions = 2
 	domains   = 3
 )
@@ -159,12 +173,23 @@ var partsOf = [...]func(ctx context.Context, c *Core, of types.NamespacedName) (
 		}
 		out := found{version: list.ResourceVersion}
 		for i := range list.Items {
-			if o := &list.Items[i]; o.Spec.Ref.Name == of.Name { // service.Kind knows which of these count
+			if o := &list.Items[i]; serviceOf(o) == of.Name {
 				out.objects = append(out.objects, o)
 			}
 		}
 		return out, nil
 	},
+}
+
+// serviceOf names the Service that an object may belong to: service.Kind knows whether it does.
+func serviceOf(o metav1.Object) string {
+	switch o := o.(type) {
+	case *servingv1.Revision:
+		return o.Labels[serving.ServiceLabelKey]
+	case *servingv1beta1.DomainMapping:
+		return o.Spec.Ref.Name
+	}
+	return o.GetName() // Serving gives the Route of a Service its name
 }
 
 func one(o metav1.Object, err error) (found, error) {

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -23,9 +22,9 @@ import (
 // rings may list at once.
 const page = 10
 
-// Sweep visits every source and every Service, and every CDEventSubject whose Service is gone. It finds whatever nobody
-// has asked for, and counts what is pending for each source. The first one takes the baseline: what is older is not
-// announced. It wakes what measures if there is anything to measure.
+// Sweep looks for whatever nobody has asked for: it lists every source, every Service and every CDEventSubject, visits
+// the Services that something may have to be done about, and counts what is pending for each source. The first takes
+// the baseline: what is older is not announced. It wakes what measures if there is anything to measure.
 func (c *Core) Sweep(ctx context.Context) error {
 	if _, err := c.Baselines.Since(ctx, service.Resource); err != nil {
 		return fmt.Errorf("taking the baseline: %w", err)
@@ -40,19 +39,14 @@ func (c *Core) Sweep(ctx context.Context) error {
 	if c.Measuring != nil {
 		measuring = c.Measuring.Everything(ctx)
 	}
-	visited := map[types.NamespacedName]bool{}
-	listing := c.services(ctx, metav1.NamespaceAll, func(s *servingv1.Service) bool {
-		visited[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = true
-		return true
-	})
-	visiting := c.visit(ctx, inOrder(visited), c.swept)
-	counted := tallies{}
-	gone, counting := c.chosen(ctx, visited, func(e *v1alpha1.CDEventSubject) bool {
-		counted.add(e)
-		return true
-	})
-	errs := []error{resolving, measuring, listing, visiting, counting, c.visit(ctx, gone, c.swept)}
-	if counting == nil {
+	restless, counted, err := c.restless(ctx, sources)
+	errs := []error{resolving, measuring, err, c.visit(ctx, restless, c.swept)}
+	if len(restless) > 0 || err != nil {
+		counted = tallies{} // the visits have changed what is pending
+		err = c.entries(ctx, "", counted.add)
+		errs = append(errs, err)
+	}
+	if err == nil {
 		// What could not be done about one Service says nothing about the sources of the others.
 		sources, err := c.allSources(ctx)
 		if err == nil {
@@ -79,7 +73,7 @@ func (c *Core) Source(ctx context.Context, name types.NamespacedName) error {
 		}
 	}
 	resolving := c.resolve(ctx, all, func(s *v1alpha1.CDEventSource) bool { return s == it }, nil)
-	keys, listing := c.chosen(ctx, nil, func(e *v1alpha1.CDEventSubject) bool {
+	keys, listing := c.chosen(ctx, func(e *v1alpha1.CDEventSubject) bool {
 		for _, j := range e.Status.Journal {
 			for _, r := range j.Recipients {
 				if !exists[r.Source] || it != nil && r.Source == it.UID {
@@ -128,14 +122,13 @@ func (c *Core) resolve(ctx context.Context, all []*v1alpha1.CDEventSource, choos
 	return errors.Join(errs...)
 }
 
-// chosen returns the Services of the chosen CDEventSubjects, but for some.
-func (c *Core) chosen(ctx context.Context, but map[types.NamespacedName]bool,
-	choose func(*v1alpha1.CDEventSubject) bool,
+// chosen returns the Services of the chosen CDEventSubjects.
+func (c *Core) chosen(ctx context.Context, choose func(*v1alpha1.CDEventSubject) bool,
 ) ([]types.NamespacedName, error) {
 	keys := map[types.NamespacedName]bool{}
 	err := c.entries(ctx, "", func(e *v1alpha1.CDEventSubject) {
 		key := types.NamespacedName{Namespace: e.Spec.Namespace, Name: e.Spec.Name}
-		if choose(e) && ledger.KeyOf(e.Spec) == keyOf(key) && !but[key] {
+		if choose(e) && ledger.KeyOf(e.Spec) == keyOf(key) {
 			keys[key] = true
 		}
 	})

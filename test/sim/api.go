@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,7 @@ func (a apiV1) Routes(string) clientv1.RouteInterface { return routes{w: a.w} }
 func read[T object](w *world, resource, name string, find func() (T, bool)) (T, error) {
 	var none T
 	w.pause()
+	w.reads(name)
 	if err := w.mishap("get", name, "before"); err != nil {
 		return none, err
 	}
@@ -129,10 +131,21 @@ func (r revisions) Get(_ context.Context, name string, _ metav1.GetOptions) (*se
 	})
 }
 
-// List lists all Services on one page.
-func (s services) List(context.Context, metav1.ListOptions) (*servingv1.ServiceList, error) {
+// List lists all Services.
+func (s services) List(_ context.Context, opts metav1.ListOptions) (*servingv1.ServiceList, error) {
 	out := &servingv1.ServiceList{}
-	return out, listed(s.w, func(o *servingv1.Service) { out.Items = append(out.Items, *o) })
+	return out, page(s.w, opts, &out.ListMeta, &out.Items, func() []servingv1.Service {
+		return each[servingv1.Service](s.w, nil)
+	})
+}
+
+// List lists all Routes.
+func (r routes) List(_ context.Context, opts metav1.ListOptions) (*servingv1.RouteList, error) {
+	out := &servingv1.RouteList{}
+	return out, page(r.w, opts, &out.ListMeta, &out.Items, func() []servingv1.Route {
+		r.w.listsRoutes()
+		return each[servingv1.Route](r.w, nil)
+	})
 }
 
 // List lists Revisions by their labels.
@@ -142,33 +155,66 @@ func (r revisions) List(_ context.Context, opts metav1.ListOptions) (*servingv1.
 		return nil, err //nolint:wrapcheck // as the API server says it
 	}
 	out := &servingv1.RevisionList{}
-	return out, listed(r.w, func(o *servingv1.Revision) {
-		if selector.Matches(labels.Set(o.Labels)) {
-			out.Items = append(out.Items, *o)
-		}
+	return out, page(r.w, opts, &out.ListMeta, &out.Items, func() []servingv1.Revision {
+		return each[servingv1.Revision](r.w, selector)
 	})
 }
 
 // List lists all DomainMappings.
-func (d domains) List(context.Context, metav1.ListOptions) (*servingv1beta1.DomainMappingList, error) {
-	d.w.pause()
-	out := &servingv1beta1.DomainMappingList{ListMeta: metav1.ListMeta{ResourceVersion: d.w.store.Version()}}
-	for _, name := range slices.Sorted(maps.Keys(d.w.cluster.domains)) {
-		out.Items = append(out.Items, *d.w.cluster.domains[name])
-	}
-	return out, d.w.mishap("list", "domainmappings", "before")
+func (d domains) List(_ context.Context, opts metav1.ListOptions) (*servingv1beta1.DomainMappingList, error) {
+	out := &servingv1beta1.DomainMappingList{}
+	return out, page(d.w, opts, &out.ListMeta, &out.Items, func() (all []servingv1beta1.DomainMapping) {
+		for _, name := range slices.Sorted(maps.Keys(d.w.cluster.domains)) {
+			all = append(all, *d.w.cluster.domains[name])
+		}
+		return all
+	})
 }
 
-// listed calls f with each object of a kind that belongs to a Service, in an order that does not vary.
-func listed[T object](w *world, f func(T)) error {
+// perPage is how many objects a page has at most, whatever limit is asked for.
+const perPage = 2
+
+// rest is what is left of a list, as it was when its first page was read.
+type rest struct {
+	items   any
+	version string
+}
+
+// page answers a request for a list, or for its next page.
+func page[T any](w *world, opts metav1.ListOptions, meta *metav1.ListMeta, items *[]T, all func() []T) error {
 	w.pause()
+	if err := w.mishap("list", "all", "before"); err != nil {
+		return err
+	}
+	left := rest{version: w.store.Version()}
+	if opts.Continue == "" {
+		left.items = all()
+	} else {
+		left = w.cores.lists[opts.Continue]
+		delete(w.cores.lists, opts.Continue)
+	}
+	*items, _ = left.items.([]T)
+	if meta.ResourceVersion = left.version; opts.Limit > 0 && len(*items) > perPage {
+		left.items, *items = (*items)[perPage:], (*items)[:perPage]
+		w.cores.listed++
+		meta.Continue = strconv.Itoa(w.cores.listed)
+		w.cores.lists[meta.Continue] = left
+	}
+	return nil
+}
+
+// each lists the objects of a kind that belong to Services, in an order that does not vary. Without a selector, all are.
+func each[T any, P interface {
+	*T
+	object
+}](w *world, selector labels.Selector) (all []T) {
 	for _, key := range w.cluster.names() {
 		s := w.cluster.live[key]
 		for _, part := range slices.Sorted(maps.Keys(s.objects)) {
-			if o, ok := s.objects[part].(T); ok {
-				f(o)
+			if o, ok := s.objects[part].(P); ok && (selector == nil || selector.Matches(labels.Set(o.GetLabels()))) {
+				all = append(all, *o)
 			}
 		}
 	}
-	return w.mishap("list", "all", "before")
+	return all
 }

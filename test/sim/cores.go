@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -41,6 +42,11 @@ type cores struct {
 	requests int
 	looks    int
 	answered int
+	// reads counts objects that were read by name.
+	reads int
+	// lists are the lists of which more pages may be asked for, and listed counts these pages.
+	lists  map[string]rest
+	listed int
 }
 
 // coreCall is one call of a core, in a process of its own. It runs until its next request, and then waits for its next
@@ -61,6 +67,8 @@ type coreCall struct {
 	fresh  bool
 	uid    types.UID
 	sights []*sight
+	// lists are what lists have shown of Services at which it has not looked since.
+	lists map[types.NamespacedName]*sight
 }
 
 // sight is what a look has seen of a Service: its Route as of a position in the log of Routes.
@@ -75,7 +83,7 @@ type sight struct {
 
 // startCores has one-shot cores in a history, at most so many at once.
 func (w *world) startCores(most int, lossy bool) {
-	w.cores = &cores{most: most, lossy: lossy, sights: map[types.NamespacedName][]*sight{}, domains: map[string]string{}}
+	w.cores = &cores{most: most, lossy: lossy, sights: map[types.NamespacedName][]*sight{}, domains: map[string]string{}, lists: map[string]rest{}}
 	w.cluster.wrote = w.changed
 }
 
@@ -149,7 +157,7 @@ func (w *world) turn(c *coreCall, lives bool) {
 
 // leave ends the sights of a call.
 func (c *coreCall) leave(answered bool) {
-	for _, s := range c.sights {
+	for _, s := range slices.AppendSeq(c.sights, maps.Values(c.lists)) {
 		if s.answered = answered; s.to == math.MaxInt {
 			s.to = c.w.cores.turns
 		}
@@ -190,6 +198,44 @@ func (w *world) seesRoute(name string) {
 	key := types.NamespacedName{Namespace: "ns", Name: name}
 	c.sights, w.cores.sights[key] = append(c.sights, s), append(w.cores.sights[key], s)
 	w.cores.looks++
+}
+
+// listsRoutes notes that a call has listed all Routes.
+func (w *world) listsRoutes() {
+	c := w.cores.current
+	if c == nil {
+		return
+	}
+	c.lists = map[types.NamespacedName]*sight{}
+	for key, s := range w.cluster.live {
+		if s.objects[partRoute] == nil {
+			continue
+		}
+		c.lists[key] = &sight{uid: s.uid, at: len(w.cluster.logs[logRoutes]), from: w.cores.turns, to: math.MaxInt}
+		w.cores.sights[key] = append(w.cores.sights[key], c.lists[key])
+	}
+}
+
+// decides notes that a call has decided, from lists, at what to look.
+func (c *coreCall) decides() {
+	for _, s := range c.lists {
+		if s.to == math.MaxInt {
+			s.to = c.w.cores.turns
+		}
+	}
+}
+
+// reads notes that an object is read by name. If it is a Service, what lists have shown of it does not count any more.
+func (w *world) reads(name string) {
+	if w.cores == nil || w.cores.current == nil {
+		return
+	}
+	w.cores.reads++
+	c, key := w.cores.current, types.NamespacedName{Namespace: "ns", Name: name}
+	if s := c.lists[key]; s != nil {
+		delete(c.lists, key)
+		w.cores.sights[key] = slices.DeleteFunc(w.cores.sights[key], func(o *sight) bool { return o == s })
+	}
 }
 
 // sighted reports whether a split must be announced: a look has read the Route as it was then, whoever asked for it was
@@ -273,10 +319,25 @@ type entries struct {
 
 // List implements oneshot.Subjects.
 func (e entries) List(ctx context.Context, opts metav1.ListOptions) (*v1alpha1.CDEventSubjectList, error) {
-	if e.w.cores.current != nil {
-		e.w.cores.current.fresh = opts.FieldSelector != ""
+	c := e.w.cores.current
+	if c != nil {
+		c.fresh = opts.FieldSelector != ""
 	}
-	return e.Store.List(ctx, opts)
+	if opts.FieldSelector != "" {
+		return e.Store.List(ctx, opts) //nolint:wrapcheck // as the API server says it
+	}
+	out, all := &v1alpha1.CDEventSubjectList{}, &v1alpha1.CDEventSubjectList{}
+	if opts.Continue == "" {
+		var err error
+		if all, err = e.Store.List(ctx, metav1.ListOptions{}); err != nil {
+			return nil, err //nolint:wrapcheck // as the API server says it
+		}
+	}
+	err := page(e.w, opts, &out.ListMeta, &out.Items, func() []v1alpha1.CDEventSubject { return all.Items })
+	if c != nil && out.Continue == "" {
+		c.decides()
+	}
+	return out, err
 }
 
 // step lets a call continue, or starts one.
@@ -317,10 +378,13 @@ func (w *world) rests() {
 	if n := w.announced() - before; n > 0 {
 		w.fail("%d transitions were found by a sweep, although everything that was rung is answered", n)
 	}
-	writes := w.store.Writes()
+	writes, reads := w.store.Writes(), w.cores.reads
 	w.finish(w.ask(nil))
 	if n := w.store.Writes() - writes; n > 0 {
 		w.fail("%d writes at rest", n)
+	}
+	if n := w.cores.reads - reads; n > 0 {
+		w.fail("a sweep at rest reads %d objects by name", n)
 	}
 }
 

@@ -43,7 +43,7 @@ func coreHistory(seed uint64, size int, with chaos, most int) *world {
 			continue
 		}
 		w.wakes()
-		if w.cores.lossy && w.rng.IntN(200) == 0 && len(w.cores.calls) < w.cores.most {
+		if w.cores.lossy && w.rng.IntN(40) == 0 && len(w.cores.calls) < w.cores.most {
 			w.ask(nil)
 		}
 		for range w.rng.IntN(40) {
