@@ -83,12 +83,34 @@ func run(ctx context.Context, args []string) error {
 	if !regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`).MatchString(r.version) {
 		return fmt.Errorf("VERSION is %q; it must be like v0.1.0", r.version)
 	}
+	if err := r.modules(); err != nil {
+		return err
+	}
 	r.platforms = strings.Split(platforms, ",")
 	r.systems = strings.FieldsFunc(systems, func(c rune) bool { return c == ',' || c == ' ' })
 	if to := os.Getenv("KO_DOCKER_REPO"); to != "" {
 		r.repository, r.push = to, true
 	}
 	return r.write(ctx)
+}
+
+var ownRequirement = regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + `/(\S+) (v\S+)`)
+
+// modules fails if a module of this repository requires another one in a version that will not be tagged: a replace is for builds
+// here, and those who use the module get what it requires.
+func (r *release) modules() error {
+	for _, path := range []string{"go.mod", "clients/sidecar/go.mod", "clients/protoactor/go.mod"} {
+		raw, err := os.ReadFile(filepath.Join(r.root, path))
+		if err != nil {
+			return fmt.Errorf("reading what modules require: %w", err)
+		}
+		for _, found := range ownRequirement.FindAllStringSubmatch(string(raw), -1) {
+			if release, _, _ := strings.Cut(r.version, "-"); found[2] != release {
+				return fmt.Errorf("%s requires %s %s; it must be %s", path, found[1], found[2], release)
+			}
+		}
+	}
+	return nil
 }
 
 // write makes all parts. Checksums come last, as they cover the others, and signatures after them.
