@@ -279,7 +279,7 @@ release: bin/release ## Write a release to release/ (VERSION=v1.2.3); KO_DOCKER_
 	@bin/release -version '$(VERSION)' -out '$(RELEASE)' -repository '$(REPOSITORY)' -url '$(DOWNLOADS)' -platforms '$(PLATFORMS)' -systems '$(PLUGIN_SYSTEMS)'
 
 .PHONY: release-check
-release-check: ## Make a release twice, in two clones, and compare all bytes; then push, sign and verify it on this machine (long: all platforms twice)
+release-check: ## Make a release in two clones, compare all bytes, and push, sign and verify it on this machine (long: all platforms twice)
 	@.ci/release-check
 
 .PHONY: release-clients
