@@ -178,7 +178,9 @@ func (r *release) file(name string, content []byte) error {
 // command runs a program in the repository, and returns what it prints.
 func (r *release) command(ctx context.Context, env []string, stdin, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // the programs of a release
-	c.Dir, c.Env, c.Stdin, c.Stderr = r.root, append(os.Environ(), env...), strings.NewReader(stdin), os.Stderr
+	// Go's stamp of the commit depends on which tags a clone has, and whether it is one. The provenance names the commit.
+	env = append(append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -buildvcs=false")), env...)
+	c.Dir, c.Env, c.Stdin, c.Stderr = r.root, env, strings.NewReader(stdin), os.Stderr
 	out, err := c.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", filepath.Base(name), cmp.Or(strings.Join(args[:min(len(args), 2)], " "), ""), err)
