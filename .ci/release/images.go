@@ -41,7 +41,8 @@ type image struct {
 	platforms map[string]v1.Hash
 }
 
-// images builds the images of all programs that the manifests name, into an OCI layout, and pushes them if there is a registry.
+// images builds the images of all programs that the manifests name, into an OCI layout, and pushes them if there is a
+// registry.
 func (r *release) images(ctx context.Context, licenses []byte) ([]image, error) {
 	programs, err := r.programs()
 	if err != nil {
@@ -62,15 +63,20 @@ func (r *release) images(ctx context.Context, licenses []byte) ([]image, error) 
 		return nil, fmt.Errorf("making the folder of SBOMs: %w", err)
 	}
 	// ko finds the base by its digest in its cache, and asks no registry for it.
-	env := []string{"KOCACHE=" + cache, "KO_DEFAULTBASEIMAGE=knative-cdevents.dev/base@" + base.String(), "KO_DOCKER_REPO=" + r.repository}
+	env := []string{
+		"KOCACHE=" + cache, "KO_DOCKER_REPO=" + r.repository,
+		"KO_DEFAULTBASEIMAGE=knative-cdevents.dev/base@" + base.String(),
+	}
 	var questions []string
 	for _, p := range programs {
 		questions = append(questions, "ko://"+p)
 	}
 	// ko answers documents in their order.
-	out, err := r.tool(ctx, env, strings.Join(questions, "\n---\n")+"\n", "ko", "resolve", "--push=false", "--oci-layout-path="+dir,
+	out, err := r.tool(ctx, env, strings.Join(questions, "\n---\n")+"\n", "ko", "resolve",
+		"--push=false", "--oci-layout-path="+dir,
 		"--sbom-dir="+sboms, "--platform="+strings.Join(r.platforms, ","), "--jobs=1",
-		"--image-annotation=org.opencontainers.image.version="+r.version, "--image-annotation=org.opencontainers.image.source=https://"+module,
+		"--image-annotation=org.opencontainers.image.version="+r.version,
+		"--image-annotation=org.opencontainers.image.source=https://"+module,
 		"--image-annotation=org.opencontainers.image.licenses=Apache-2.0", "-f", "-")
 	if err != nil {
 		return nil, err
@@ -153,7 +159,7 @@ func (r *release) publish(ctx context.Context, dir string, built []image) error 
 		if err := path.AppendDescriptor(found[0]); err != nil {
 			return fmt.Errorf("naming image %s: %w", i.name, err)
 		}
-		whole, platforms, err := open(index, i, found[0].MediaType)
+		whole, platforms, err := openImage(index, i, found[0].MediaType)
 		if err != nil {
 			return fmt.Errorf("reading image %s: %w", i.name, err)
 		}
@@ -165,15 +171,16 @@ func (r *release) publish(ctx context.Context, dir string, built []image) error 
 		if err != nil {
 			return fmt.Errorf("pushing to KO_DOCKER_REPO: %w", err)
 		}
-		if err := remote.Push(tag, whole, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		login := remote.WithAuthFromKeychain(authn.DefaultKeychain)
+		if err := remote.Push(tag, whole, remote.WithContext(ctx), login); err != nil {
 			return fmt.Errorf("pushing %s: %w", tag, err)
 		}
 	}
 	return nil
 }
 
-// open returns an image, and its images for each platform. ko makes an index only for more than one.
-func open(index v1.ImageIndex, i image, kind types.MediaType) (remote.Taggable, map[string]v1.Hash, error) {
+// openImage returns an image, and its images for each platform. ko makes an index only for more than one.
+func openImage(index v1.ImageIndex, i image, kind types.MediaType) (remote.Taggable, map[string]v1.Hash, error) {
 	platforms := map[string]v1.Hash{}
 	if !kind.IsIndex() {
 		single, err := index.Image(i.digest)
@@ -207,10 +214,11 @@ func (r *release) base(dir string, licenses []byte) (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("reading the license: %w", err)
 	}
+	const users = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"
 	const bundleFile = "etc/ssl/certs/ca-certificates.crt"
 	files := []file{
 		{name: "etc/", mode: 0o755},
-		{name: "etc/passwd", mode: 0o644, content: []byte("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n")},
+		{name: "etc/passwd", mode: 0o644, content: []byte(users)},
 		{name: "etc/group", mode: 0o644, content: []byte("root:x:0:\nnonroot:x:65532:\n")},
 		{name: "etc/ssl/", mode: 0o755},
 		{name: "etc/ssl/certs/", mode: 0o755},
@@ -226,7 +234,8 @@ func (r *release) base(dir string, licenses []byte) (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }, tarball.WithMediaType(types.OCILayer))
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("making its layer: %w", err)
 	}
@@ -271,8 +280,8 @@ func (r *release) base(dir string, licenses []byte) (v1.Hash, error) {
 	return digest, nil
 }
 
-// authorities are those that Mozilla trusts, in the version of go.mod. Those that it trusts only in part are left out, as a file
-// cannot say for which certificates.
+// authorities are those that Mozilla trusts, in the version of go.mod. Those that it trusts only in part are left
+// out, as a file cannot say for which certificates.
 func authorities() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
@@ -297,8 +306,9 @@ func tarOf(files []file) ([]byte, error) {
 	w := tar.NewWriter(&out)
 	for _, f := range files {
 		h := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, Size: int64(len(f.content)), ModTime: epoch,
-			Format: tar.FormatUSTAR,
+			Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, Size: int64(len(f.content)),
+			ModTime: epoch,
+			Format:  tar.FormatUSTAR,
 		}
 		if strings.HasSuffix(f.name, "/") {
 			h.Typeflag = tar.TypeDir

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release writes a release: images, manifests, the plugin and what vouches for them. The same commit and Go give the
-// same bytes, signatures apart. It needs no network but the Go module proxy, and the registry that it pushes to, if any.
+// Command release writes a release: images, manifests, the plugin and what vouches for them. The same commit and Go
+// give the same bytes, signatures apart. It needs no network but the Go module proxy, and the registry that it pushes
+// to, if any.
 package main
 
 import (
@@ -96,8 +97,8 @@ func run(ctx context.Context, args []string) error {
 
 var ownRequirement = regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + `/(\S+) (v\S+)`)
 
-// modules fails if a module of this repository requires another one in a version that will not be tagged: a replace is for builds
-// here, and those who use the module get what it requires.
+// modules fails if a module of this repository requires another one in a version that will not be tagged: a replace
+// is for builds here, and those who use the module get what it requires.
 func (r *release) modules() error {
 	for _, path := range []string{"go.mod", "clients/sidecar/go.mod", "clients/protoactor/go.mod"} {
 		raw, err := os.ReadFile(filepath.Join(r.root, path))
@@ -154,7 +155,7 @@ func (r *release) empty() error {
 		return fmt.Errorf("reading the folder to write: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(r.out, marker)); len(held) > 0 && err != nil {
-		return fmt.Errorf("%s holds something, and no %s of an earlier release; remove it, or choose another folder", r.out, marker)
+		return fmt.Errorf("%s holds something, and no %s of a release; remove it, or choose another folder", r.out, marker)
 	}
 	if err := os.RemoveAll(r.out); err != nil {
 		return fmt.Errorf("emptying the folder to write: %w", err)

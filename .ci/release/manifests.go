@@ -30,11 +30,16 @@ var bundles = []manifest{
 	{name: "identities.yaml", sources: []string{"config/optional/clusterrole-identities.yaml"}},
 	{name: "sidecar.yaml", sources: []string{"config/optional/sidecar"}},
 	{name: "serverless.yaml", sources: []string{serverless}},
-	{name: "serverless-deployment.yaml", sources: []string{serverless + "/200-roles.yaml", serverless + "/500-doorbell.yaml", serverless + "/deployment"}},
-	{name: "serverless-eventing.yaml", sources: []string{serverless + "/200-roles.yaml", serverless + "/500-core.yaml", serverless + "/eventing"}},
+	{name: "serverless-deployment.yaml", sources: []string{
+		serverless + "/200-roles.yaml", serverless + "/500-doorbell.yaml", serverless + "/deployment",
+	}},
+	{name: "serverless-eventing.yaml", sources: []string{
+		serverless + "/200-roles.yaml", serverless + "/500-core.yaml", serverless + "/eventing",
+	}},
 	{name: "tekton.yaml", sources: []string{"config/tekton"}},
 	{name: "tekton-rollout.yaml", team: true, sources: []string{
-		"config/tekton/task/knative-traffic/0.1/knative-traffic.yaml", "config/tekton/pipeline/progressive-rollout/0.1/progressive-rollout.yaml",
+		"config/tekton/task/knative-traffic/0.1/knative-traffic.yaml",
+		"config/tekton/pipeline/progressive-rollout/0.1/progressive-rollout.yaml",
 		"config/tekton/flow",
 	}},
 	{name: "tekton-environments.yaml", team: true, sources: []string{"config/tekton/environments"}},
@@ -77,7 +82,8 @@ func (r *release) render(m manifest, built []image) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text = strings.ReplaceAll(text, "app.kubernetes.io/version: devel", fmt.Sprintf("app.kubernetes.io/version: %q", r.version))
+	const label = "app.kubernetes.io/version: "
+	text = strings.ReplaceAll(text, label+"devel", fmt.Sprintf("%s%q", label, r.version))
 	for _, i := range built {
 		text = strings.ReplaceAll(text, "ko://"+i.program+"\n", i.reference+"\n")
 	}

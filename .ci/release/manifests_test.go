@@ -45,7 +45,8 @@ func repository(t *testing.T) (*release, []image) {
 	}
 	var built []image
 	for _, p := range programs {
-		built = append(built, image{program: p, reference: r.repository + "/" + filepath.Base(p) + ":" + version + "@sha256:0"})
+		reference := r.repository + "/" + filepath.Base(p) + ":" + version + "@sha256:0"
+		built = append(built, image{program: p, reference: reference})
 	}
 	return r, built
 }
@@ -70,7 +71,8 @@ func decode(t *testing.T, text string) []object {
 
 // These kinds have no namespace.
 var clusterWide = []string{
-	"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+	"Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition",
+	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
@@ -139,7 +141,8 @@ func TestEveryManifestIsReleased(t *testing.T) {
 	}
 }
 
-// What README says to apply and delete is in a release. What is installed last goes first, and the controller goes last.
+// What README says to apply and delete is in a release. What is installed last goes first, and the controller goes
+// last.
 func TestReadmeUninstalls(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../README.md")
@@ -162,7 +165,8 @@ func TestReadmeUninstalls(t *testing.T) {
 	}
 	for _, m := range bundles {
 		// The serverless mode has a page of its own, and samples are deleted where they were made.
-		if skip := strings.HasPrefix(m.name, "serverless") || m.name == "samples.yaml"; !skip && !slices.Contains(deleted, m.name) {
+		skip := strings.HasPrefix(m.name, "serverless") || m.name == "samples.yaml"
+		if !skip && !slices.Contains(deleted, m.name) {
 			t.Errorf("README.md does not delete %s", m.name)
 		}
 	}

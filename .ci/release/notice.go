@@ -144,9 +144,15 @@ Copyright The knative-cdevents Authors
 
 Licensed under the Apache License 2.0; see LICENSE.
 
-The programs contain software of others. This list is generated from go.mod by "make notice". Each release has the texts of
-these licenses, and the notices that they ask for, in licenses.txt; so have its images, below /licenses, and its archives.
+The programs contain software of others. This list is generated from go.mod by "make notice". Each release has
+the texts of these licenses, and the notices that they ask for, in licenses.txt; so have its images, below
+/licenses, and its archives.
 
+`
+
+const noticeTail = `
+The images contain the certificate authorities that Mozilla trusts, under the MPL-2.0:
+golang.org/x/crypto/x509roots/fallback
 `
 
 // writeNotice writes NOTICE. It has no versions, so that an update of a dependency does not change it.
@@ -168,8 +174,9 @@ func (r *release) writeNotice(ctx context.Context) error {
 		}
 		fmt.Fprintf(&out, "%-*s  %s\n", width, d.path, names)
 	}
-	fmt.Fprintf(&out, "\nThe images contain the certificate authorities that Mozilla trusts, under the MPL-2.0:\n%s\n", "golang.org/x/crypto/x509roots/fallback")
-	if err := os.WriteFile(filepath.Join(r.root, "NOTICE"), []byte(out.String()), 0o644); err != nil { //nolint:gosec // everybody may read it
+	out.WriteString(noticeTail)
+	path := filepath.Join(r.root, "NOTICE")
+	if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil { //nolint:gosec // everybody may read it
 		return fmt.Errorf("writing NOTICE: %w", err)
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// maxPlugin is what the plugin may have, unpacked. One that calls methods by name, as text/template does, has half as much
-// again: the linker then keeps every method. "go build -ldflags=-dumpdep" shows who does, as <ReflectMethod>.
+// maxPlugin is what the plugin may have, unpacked. One that calls methods by name, as text/template does, has half as
+// much again: the linker then keeps every method. "go build -ldflags=-dumpdep" shows who does, as <ReflectMethod>.
 const maxPlugin = 40_000_000
 
 // plugins writes an archive for each system, and the manifest for krew.
@@ -42,8 +42,9 @@ func (r *release) plugins(ctx context.Context, licenses []byte) error {
 		}
 		path := filepath.Join(dir, program)
 		env := []string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture}
-		if _, err := r.command(ctx, env, "", "go", "build", "-trimpath", "-ldflags=-s -w -X "+module+"/cli/command.release="+r.version,
-			"-o", path, "./cmd/kubectl-cdevents"); err != nil {
+		link := "-ldflags=-s -w -X " + module + "/cli/command.release=" + r.version
+		args := []string{"build", "-trimpath", link, "-o", path, "./cmd/kubectl-cdevents"}
+		if _, err := r.command(ctx, env, "", "go", args...); err != nil {
 			return fmt.Errorf("building the plugin for %s: %w", s, err)
 		}
 		raw, err := os.ReadFile(path) //nolint:gosec // just built
@@ -71,7 +72,9 @@ func (r *release) plugins(ctx context.Context, licenses []byte) error {
 		if err := r.file(name, archive); err != nil {
 			return err
 		}
-		krew += strings.NewReplacer("$OS", system, "$ARCH", architecture, "$URI", r.url+"/"+name, "$SHA", sum(archive), "$BIN", program).Replace(krewPlatform)
+		krew += strings.NewReplacer(
+			"$OS", system, "$ARCH", architecture, "$URI", r.url+"/"+name, "$SHA", sum(archive), "$BIN", program,
+		).Replace(krewPlatform)
 	}
 	return r.file("cdevents.yaml", []byte(krew))
 }

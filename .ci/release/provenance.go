@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// statement is an in-toto statement with SLSA provenance (https://slsa.dev/spec/v1.0/provenance). It has no times, as it would
-// differ from run to run otherwise.
+// statement is an in-toto statement with SLSA provenance (https://slsa.dev/spec/v1.0/provenance). It has no times, as
+// it would differ from run to run otherwise.
 type statement struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`
@@ -61,7 +61,8 @@ func (r *release) provenance(ctx context.Context, built []image) error {
 	definition := &s.Predicate.BuildDefinition
 	definition.BuildType = "https://" + module + "/blob/main/DEVELOPMENT.md#a-release"
 	definition.ExternalParameters = map[string]string{
-		"target": "make release", "version": r.version, "repository": r.repository, "platforms": strings.Join(r.platforms, ","),
+		"target": "make release", "version": r.version, "repository": r.repository,
+		"platforms":     strings.Join(r.platforms, ","),
 		"pluginSystems": strings.Join(r.systems, ","),
 	}
 	definition.ResolvedDependencies = []resolved{{URI: "pkg:generic/go@" + goVersion()}}
@@ -75,7 +76,8 @@ func (r *release) provenance(ctx context.Context, built []image) error {
 		fmt.Fprintln(os.Stderr, "the provenance names no commit: this is not a clean clone")
 	default:
 		definition.ResolvedDependencies = append(definition.ResolvedDependencies, resolved{
-			URI: "git+https://" + module + "@refs/tags/" + r.version, Digest: map[string]string{"gitCommit": strings.TrimSpace(commit)},
+			URI:    "git+https://" + module + "@refs/tags/" + r.version,
+			Digest: map[string]string{"gitCommit": strings.TrimSpace(commit)},
 		})
 	}
 	s.Predicate.RunDetails.Builder.ID = "https://" + module + "/blob/main/.ci/release"

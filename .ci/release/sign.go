@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// noLog keeps cosign from the public transparency log, which is neither a registry nor reachable from everywhere: the key alone
-// vouches for a release.
+// noLog keeps cosign from the public transparency log, which is neither a registry nor reachable from everywhere: the
+// key alone vouches for a release.
 var noLog = []string{"--use-signing-config=false", "--tlog-upload=false", "--yes"}
 
-// sign signs checksums.txt, and with it every file and, by images.txt, every image. What was pushed gets signatures of its own,
-// and its SBOM and provenance as attestations. Without COSIGN_KEY, nothing is signed.
+// sign signs checksums.txt, and with it every file and, by images.txt, every image. What was pushed gets signatures
+// of its own, and its SBOM and provenance as attestations. Without COSIGN_KEY, nothing is signed.
 func (r *release) sign(ctx context.Context, built []image) error {
 	key := os.Getenv("COSIGN_KEY")
 	if key == "" {
@@ -28,7 +28,8 @@ func (r *release) sign(ctx context.Context, built []image) error {
 		_, err := r.tool(ctx, nil, "", "cosign", append(append([]string{command, "--key=" + key}, noLog...), args...)...)
 		return err
 	}
-	if err := cosign("sign-blob", "--bundle="+filepath.Join(r.out, marker+".sigstore.json"), filepath.Join(r.out, marker)); err != nil {
+	sums := filepath.Join(r.out, marker)
+	if err := cosign("sign-blob", "--bundle="+sums+".sigstore.json", sums); err != nil {
 		return err
 	}
 	if !r.push {
