@@ -17,8 +17,8 @@ DEMO_CLUSTER ?= own
 DEMO_ENVIRONMENT ?=
 # "sidecar" makes the sharded application of the demo one that knows nothing of shards.
 DEMO_STATEFUL ?=
-# The version of "make release".
-VERSION ?= devel
+# The version of a release, such as v0.1.0.
+VERSION ?=
 # Build tags of the controller; .ko.yaml, which ko reads, has the same and says why.
 TAGS := grpcnotrace
 # Flags for "make deps": --java adds the packages that build an application for the end-to-end tests, and --browser those that test
@@ -28,7 +28,11 @@ DEPS ?=
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
+<<<<<<< HEAD
 MODULES := . test/cluster test/sharded test/chart clients/placement clients/protoactor clients/sidecar
+=======
+MODULES := . test/cluster test/sharded clients/placement clients/protoactor clients/sidecar .ci/release
+>>>>>>> release
 
 .PHONY: help
 help: ## Show this list
@@ -114,13 +118,21 @@ format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
+<<<<<<< HEAD
 generate: ## Generate deep copies, golden files and the API reference of the documentation, dashboards, and the templates of the Helm chart
+=======
+generate: ## Generate deep copies, golden files and the API reference of the documentation, dashboards, and NOTICE
+>>>>>>> release
 	@.ci/tool controller-gen object:headerFile=.ci/header.txt paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/template
 	@go run ./config/reference
 	@go run ./dashboards/generate
+<<<<<<< HEAD
 	@go run ./charts/generate
+=======
+	@$(MAKE) notice
+>>>>>>> release
 
 .PHONY: verify
 verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
@@ -263,34 +275,48 @@ sample: ## Create a source, and a sink that prints the events it receives, in NA
 uninstall: ## Uninstall the controller from the cluster of KUBECONFIG
 	@.ci/tool ko delete --ignore-not-found -f config/
 
-.PHONY: release
-release: ## Write release/release.yaml, samples.yaml, sidecar.yaml, serverless*.yaml and tekton, with images by digest; VERSION=v1.2.3 sets labels and tags
-	@mkdir -p release
-	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/ > release/.release.yaml.part
-	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/optional/sidecar/ > release/.sidecar.yaml.part
-	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) $(serverless_knative) > release/.serverless.yaml.part
-	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) $(serverless_deployment) > release/.serverless-deployment.yaml.part
-	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) $(serverless_eventing) > release/.serverless-eventing.yaml.part
-	@for f in release sidecar serverless serverless-deployment serverless-eventing; do \
-	  sed 's|\(app.kubernetes.io/version:\) devel|\1 "$(VERSION)"|' release/.$$f.yaml.part > release/$$f.yaml && rm release/.$$f.yaml.part; \
-	done
-	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/samples/ > release/samples.yaml
-	@rm -rf release/tekton && cp -r config/tekton release/tekton
-	@for f in $$(cd config && grep -rl 'image: ko://' tekton); do .ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/$$f > release/$$f; done
-	@grep -rhoE '(image|value): .*@sha256:.*' release | sort -u
-	@echo "wrote release/release.yaml, samples.yaml, sidecar.yaml, serverless*.yaml and tekton"
+# Where users find the images of a release, unless KO_DOCKER_REPO names a registry to push to, and its files.
+REPOSITORY ?= ghcr.io/knative-cdevents/knative-cdevents
+DOWNLOADS ?= https://github.com/knative-cdevents/knative-cdevents/releases/download/$(VERSION)
+RELEASE := release
+# The systems of the plugin; fewer of them for a try.
+PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+PLATFORMS ?= linux/amd64,linux/arm64
 
+.PHONY: bin/release
+bin/release:
+	@go -C .ci/release build -o $(abspath $@) .
+
+.PHONY: release
+release: bin/release ## Write a release to release/ (VERSION=v1.2.3); KO_DOCKER_REPO pushes its images, COSIGN_KEY=cosign.key signs it (DEVELOPMENT.md)
+	@bin/release -version '$(VERSION)' -out '$(RELEASE)' -repository '$(REPOSITORY)' -url '$(DOWNLOADS)' -platforms '$(PLATFORMS)' -systems '$(PLUGIN_SYSTEMS)'
+
+<<<<<<< HEAD
 .PHONY: chart
 chart: ## Write the Helm chart to release/, with images by digest; VERSION=v1.2.3 sets its version, IMAGES=false leaves the images as they are
 	@.ci/chart $(VERSION)
 
 # The systems that "make release-plugin" builds for.
 PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+=======
+.PHONY: release-check
+release-check: ## Make a release in two clones, compare all bytes, and push, sign and verify it on this machine (long: all platforms twice)
+	@.ci/release-check
+>>>>>>> release
 
-.PHONY: release-plugin
-release-plugin: ## Write kubectl-cdevents for Linux and macOS to release/ (PLUGIN_SYSTEMS=linux/amd64 for one)
-	@mkdir -p release
-	@for system in $(PLUGIN_SYSTEMS); do \
-	  CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} go build -trimpath -ldflags='-s -w' -o release/kubectl-cdevents-$${system/\//-} ./cmd/kubectl-cdevents; \
-	done
-	@ls -1 release/kubectl-cdevents-*
+.PHONY: release-clients
+release-clients: ## Write the client libraries for Java to release-clients/, as a Maven repository (VERSION=v1.2.3; GPG_KEY=ID signs; needs a JDK 17 and Maven)
+	@.ci/release-clients '$(VERSION)'
+
+.PHONY: release-vex
+release-vex: ## Write what is known of vulnerabilities to release-vex/, as OpenVEX (needs https://vuln.go.dev)
+	@.ci/release-vex
+
+.PHONY: release-draft
+release-draft: ## Put what these targets have written onto a draft of the release page (needs gh, https://cli.github.com)
+	@tar -czf release-clients.tar.gz release-clients
+	@gh release create '$(VERSION)' --draft --verify-tag --title '$(VERSION)' --notes 'See CHANGELOG.md.' $$(find '$(RELEASE)' -maxdepth 1 -type f) release-vex/* release-clients.tar.gz
+
+.PHONY: notice
+notice: bin/release ## Write NOTICE, the list of what others have made
+	@bin/release notice

@@ -96,7 +96,13 @@ func displayName(program string) string {
 	return "kubectl cdevents"
 }
 
+// release is set by the linker when a release is made.
+var release string
+
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "devel"
