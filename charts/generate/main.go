@@ -107,7 +107,7 @@ func (p part) write(file string) error {
 		return fmt.Errorf("making a folder of templates: %w", err)
 	}
 	text = "{{- /* Generated from " + file + " by charts/generate: do not edit. */ -}}\n" + text
-	if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(to, []byte(text), 0o600); err != nil { //nolint:gosec // the name of a manifest
 		return fmt.Errorf("writing a template: %w", err)
 	}
 	return nil
