@@ -68,7 +68,8 @@ func TestMetricsOverTLS(t *testing.T) {
 		client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
 			RootCAs: authorities, Certificates: own, MinVersion: tls.VersionTLS13,
 		}}}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/metrics", nil)
+		at := scheme + "://" + net.JoinHostPort(host, port) + "/metrics"
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +80,8 @@ func TestMetricsOverTLS(t *testing.T) {
 		return answer.StatusCode, answer.Body.Close()
 	}
 	code := 0
-	for end := time.Now().Add(10 * time.Second); code != http.StatusOK && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); code != http.StatusOK && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
 		code, err = read("https", certificate)
 	}
 	if code != http.StatusOK {

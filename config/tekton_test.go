@@ -61,7 +61,7 @@ func pieces(t *testing.T, folder string) []piece {
 	}
 	var all []piece
 	for _, file := range files {
-		content, err := os.ReadFile(file) //nolint:gosec // a file of this repository
+		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -33,8 +34,8 @@ var configOf = map[string]string{
 	"config-observability": "observability", "config-leader-election": "leaderElection", "config-sidecars": "sidecars",
 }
 
-// definition lets users keep definitions, and with them all objects, when the release is uninstalled. Helm never updates
-// what is in a folder crds; these are templates, so that an upgrade of the release upgrades them.
+// definition lets users keep definitions, and with them all objects, when the release is uninstalled. Helm never
+// updates what is in a folder crds; these are templates, so that an upgrade of the release upgrades them.
 func (d *document) definition() {
 	const when, keep, end = "{{- if $.Values.crds.keep }}", "    helm.sh/resource-policy: keep", "{{- end }}"
 	if from, _ := d.block("  annotations:"); from >= 0 {
@@ -53,17 +54,20 @@ func (d *document) deployment() {
 	}
 	expression := func(format string) string { return strings.ReplaceAll(format, "VALUES", values) }
 	d.replace("  replicas:", expression("  replicas: {{ VALUES.replicas }}"))
-	d.before("    spec:", expression("      {{- with VALUES.podAnnotations }}"), "      annotations: {{- toYaml . | nindent 8 }}",
-		"      {{- end }}")
-	d.before("      serviceAccountName:",
-		expression(`      {{- with include "knative-cdevents.scheduling" (dict "root" $ "of" VALUES) }}{{ . | nindent 6 }}{{ end }}`))
+	included := func(name string, indent int) string {
+		return strings.Repeat(" ", indent) + expression(`{{- with include "knative-cdevents.`+name+
+			`" (dict "root" $ "of" VALUES) }}{{ . | nindent `+strconv.Itoa(indent)+` }}{{ end }}`)
+	}
+	d.before("    spec:", expression("      {{- with VALUES.podAnnotations }}"),
+		"      annotations: {{- toYaml . | nindent 8 }}", "      {{- end }}")
+	d.before("      serviceAccountName:", included("scheduling", 6))
 	d.spread(values)
 	d.replace("          resources:", expression("          resources: {{- toYaml VALUES.resources | nindent 12 }}"))
-	d.after("          env:",
-		expression(`            {{- with include "knative-cdevents.env" (dict "root" $ "of" VALUES) }}{{ . | nindent 12 }}{{ end }}`))
+	d.after("          env:", included("env", 12))
 	d.metricsTLS()
 	if d.name() == "sidecar-injector" {
-		d.setting("CONTROLLER_URL", `{{ $.Values.sidecar.controllerURL | default (include "knative-cdevents.controllerURL" $) | quote }}`)
+		d.setting("CONTROLLER_URL", `{{ $.Values.sidecar.controllerURL | `+
+			`default (include "knative-cdevents.controllerURL" $) | quote }}`)
 		d.setting("CONTROLLER_CA_CONFIGMAP", "{{ $.Values.sidecar.controllerCAConfigMap | quote }}")
 		d.setting("RESTART_TOGETHER", "{{ $.Values.sidecar.restartTogether | quote }}")
 	}
@@ -79,19 +83,26 @@ func (d *document) spread(values string) {
 		return
 	}
 	d.lines = slices.Insert(d.lines, to,
-		"      {{- else }}", "      topologySpreadConstraints: {{- toYaml "+values+".topologySpreadConstraints | nindent 8 }}", "      {{- end }}")
-	d.lines = slices.Insert(d.lines, from, `      {{- if kindIs "invalid" (index `+values+` "topologySpreadConstraints") }}`)
+		"      {{- else }}",
+		"      topologySpreadConstraints: {{- toYaml "+values+".topologySpreadConstraints | nindent 8 }}",
+		"      {{- end }}")
+	d.lines = slices.Insert(d.lines, from,
+		`      {{- if kindIs "invalid" (index `+values+` "topologySpreadConstraints") }}`)
 }
 
 // metricsTLS mounts the certificate of the metrics.
 func (d *document) metricsTLS() {
 	const when, end = "{{- if $.Values.metrics.tls.secretName }}", "{{- end }}"
-	mount := []string{"            - name: metrics-tls", "              mountPath: /etc/metrics-tls", "              readOnly: true"}
+	mount := []string{
+		"            - name: metrics-tls", "              mountPath: /etc/metrics-tls", "              readOnly: true",
+	}
 	volume := []string{
-		"        - name: metrics-tls", "          secret:", "            secretName: {{ $.Values.metrics.tls.secretName }}",
+		"        - name: metrics-tls", "          secret:",
+		"            secretName: {{ $.Values.metrics.tls.secretName }}",
 	}
 	if from, _ := d.block("          volumeMounts:"); from >= 0 {
-		d.after("          volumeMounts:", slices.Concat([]string{"            " + when}, mount, []string{"            " + end})...)
+		d.after("          volumeMounts:",
+			slices.Concat([]string{"            " + when}, mount, []string{"            " + end})...)
 		d.after("      volumes:", slices.Concat([]string{"        " + when}, volume, []string{"        " + end})...)
 		return
 	}
@@ -125,7 +136,8 @@ func (d *document) image(policy []string) {
 		if !ok {
 			d.failed("no value is known for image %s", found[4])
 		}
-		out = append(out, fmt.Sprintf(`%s%s%s: {{ include "knative-cdevents.image" (list $ $.Values.images.%s) }}`, found[1], found[2], found[3], value))
+		out = append(out, fmt.Sprintf(`%s%s%s: {{ include "knative-cdevents.image" (list $ $.Values.images.%s) }}`,
+			found[1], found[2], found[3], value))
 		if found[3] == "image" {
 			out = append(out, policy...)
 		}
@@ -190,7 +202,8 @@ func (d *document) networkPolicy() {
 	for _, line := range d.lines {
 		out = append(out, line)
 		if line == "        - {port: 6443, protocol: TCP}" {
-			out = append(out, "        {{- range $.Values.networkPolicies.egressPorts }}", "        - {port: {{ . }}, protocol: TCP}", "        {{- end }}")
+			out = append(out, "        {{- range $.Values.networkPolicies.egressPorts }}",
+				"        - {port: {{ . }}, protocol: TCP}", "        {{- end }}")
 		}
 	}
 	d.lines = out

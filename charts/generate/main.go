@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command generate writes the templates of the Helm chart from the manifests in config, so that no object is written twice.
-// "make generate" runs it. The texts stay as they are, with their comments; what users set becomes an expression.
+// Command generate writes the templates of the Helm chart from the manifests in config, so that no object is written
+// twice. "make generate" runs it. The texts stay, with their comments; what users set becomes an expression.
 package main
 
 import (
@@ -107,7 +107,7 @@ func (p part) write(file string) error {
 		return fmt.Errorf("making a folder of templates: %w", err)
 	}
 	text = "{{- /* Generated from " + file + " by charts/generate: do not edit. */ -}}\n" + text
-	if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(to, []byte(text), 0o600); err != nil { //nolint:gosec // the name of a manifest
 		return fmt.Errorf("writing a template: %w", err)
 	}
 	return nil
@@ -119,7 +119,8 @@ var everywhere = strings.NewReplacer(
 	"namespace: knative-cdevents\n", "namespace: {{ $.Release.Namespace }}\n",
 	`resourceNames: ["knative-cdevents"]`, "resourceNames: [{{ $.Release.Namespace | quote }}]",
 	"kubernetes.io/metadata.name: knative-cdevents\n", "kubernetes.io/metadata.name: {{ $.Release.Namespace }}\n",
-	"kubernetes.io/metadata.name: monitoring\n", "kubernetes.io/metadata.name: {{ $.Values.networkPolicies.monitoringNamespace }}\n",
+	"kubernetes.io/metadata.name: monitoring\n",
+	"kubernetes.io/metadata.name: {{ $.Values.networkPolicies.monitoringNamespace }}\n",
 )
 
 var kind = regexp.MustCompile(`(?m)^kind: (\w+)$`)

@@ -15,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
-// leastServing is the oldest version of Knative Serving whose metrics are known to be read completely: docs/support.md.
+// leastServing is the oldest version of Knative Serving whose metrics are read completely: docs/support.md.
 const leastServing = "1.19.0"
 
 // checkServing warns of a version of Knative Serving that is too old. It does no more: events are sent with any version,

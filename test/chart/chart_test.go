@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart contains no code. Its tests render the Helm chart as Helm does, and compare it with the manifests in config.
-// It is a module of its own, so that nothing else depends on Helm.
+// Package chart contains no code. Its tests render the Helm chart as Helm does, and compare it with the manifests in
+// config. It is a module of its own, so that nothing else depends on Helm.
 package chart
 
 import (
@@ -161,7 +161,8 @@ func TestPartsAreTheManifests(t *testing.T) {
 		"environments: {enabled: true}":    "optional/environments/*.yaml",
 		"networkPolicies: {enabled: true}": "optional/networkpolicies/*.yaml",
 		"sidecar: {enabled: true}":         "optional/sidecar/*.yaml",
-		"monitoring: {podMonitors: {enabled: true}, rules: {enabled: true}, dashboards: {enabled: true}}": "optional/monitoring/*.yaml",
+		"monitoring: {podMonitors: {enabled: true}, rules: {enabled: true}, dashboards: {enabled: true}}"://
+		"optional/monitoring/*.yaml",
 		"tekton: {enabled: true}": "tekton/*.yaml",
 	} {
 		want, part := core(t), read(t, from)
@@ -190,13 +191,16 @@ func TestRolloutsInNamespaces(t *testing.T) {
 // In another namespace, nothing refers to the namespace of the manifests.
 func TestAnotherNamespace(t *testing.T) {
 	t.Parallel()
-	got, err := render(t, "delivery", "sidecar: {enabled: true}\nnetworkPolicies: {enabled: true}\nmonitoring: {podMonitors: {enabled: true}}")
+	got, err := render(t, "delivery",
+		"sidecar: {enabled: true}\nnetworkPolicies: {enabled: true}\nmonitoring: {podMonitors: {enabled: true}}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, u := range got {
 		text := strings.ReplaceAll(fmt.Sprint(u.Object), "app.kubernetes.io/name:"+namespace, "")
-		for _, reference := range []string{"namespace:" + namespace + " ", "namespace:" + namespace + "]", "resourceNames:[" + namespace + "]", namespace + ".svc"} {
+		for _, reference := range []string{
+			"namespace:" + namespace + " ", "namespace:" + namespace + "]", "resourceNames:[" + namespace + "]", namespace + ".svc",
+		} {
 			if strings.Contains(text, reference) {
 				t.Errorf("%s refers to %s", name, reference)
 			}

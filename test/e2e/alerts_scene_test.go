@@ -215,7 +215,7 @@ func (w *watched) withoutWebhook() (start func()) {
 	start = func() {
 		w.Helper()
 		ctx := context.WithoutCancel(w.Context())
-		w.must(scale(ctx, 1))
+		w.must(scale(ctx, 2))
 		w.must(suite.Controller.WaitWebhook(ctx))
 	}
 	w.Cleanup(start)

@@ -166,8 +166,9 @@ func (w *watched) certificateExpires() {
 	expires := func() time.Time {
 		var seconds float64
 		w.must(kit.Wait(ctx, time.Minute, "the webhook's metrics", func(ctx context.Context) error {
+			// Both replicas read the same certificate.
 			all, err := suite.Prometheus.Query(ctx, "cdevents_webhook_certificate_expiration_timestamp_seconds")
-			if err == nil && (len(all) != 1 || !strings.HasPrefix(all[0].Metric["pod"], "webhook-")) {
+			if err == nil && (len(all) != 2 || all[0].Value[1] != all[1].Value[1] || !strings.HasPrefix(all[0].Metric["pod"], "webhook-")) {
 				return kit.NotYet("they are %v", all)
 			}
 			if err == nil {
