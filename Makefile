@@ -28,11 +28,7 @@ DEPS ?=
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
-<<<<<<< HEAD
-MODULES := . test/cluster test/sharded test/chart clients/placement clients/protoactor clients/sidecar
-=======
-MODULES := . test/cluster test/sharded clients/placement clients/protoactor clients/sidecar .ci/release
->>>>>>> release
+MODULES := . test/cluster test/sharded test/chart clients/placement clients/protoactor clients/sidecar .ci/release
 
 .PHONY: help
 help: ## Show this list
@@ -118,21 +114,13 @@ format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
-<<<<<<< HEAD
-generate: ## Generate deep copies, golden files and the API reference of the documentation, dashboards, and the templates of the Helm chart
-=======
-generate: ## Generate deep copies, golden files and the API reference of the documentation, dashboards, and NOTICE
->>>>>>> release
+generate: ## Generate deep copies, golden files and the API reference of the documentation, dashboards, and the templates of the Helm chart .ci/release
 	@.ci/tool controller-gen object:headerFile=.ci/header.txt paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/template
 	@go run ./config/reference
 	@go run ./dashboards/generate
-<<<<<<< HEAD
-	@go run ./charts/generate
-=======
-	@$(MAKE) notice
->>>>>>> release
+	@go run ./charts/generate .ci/release
 
 .PHONY: verify
 verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
@@ -291,18 +279,12 @@ bin/release:
 release: bin/release ## Write a release to release/ (VERSION=v1.2.3); KO_DOCKER_REPO pushes its images, COSIGN_KEY=cosign.key signs it (DEVELOPMENT.md)
 	@bin/release -version '$(VERSION)' -out '$(RELEASE)' -repository '$(REPOSITORY)' -url '$(DOWNLOADS)' -platforms '$(PLATFORMS)' -systems '$(PLUGIN_SYSTEMS)'
 
-<<<<<<< HEAD
 .PHONY: chart
 chart: ## Write the Helm chart to release/, with images by digest; VERSION=v1.2.3 sets its version, IMAGES=false leaves the images as they are
 	@.ci/chart $(VERSION)
 
 # The systems that "make release-plugin" builds for.
-PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-=======
-.PHONY: release-check
-release-check: ## Make a release in two clones, compare all bytes, and push, sign and verify it on this machine (long: all platforms twice)
-	@.ci/release-check
->>>>>>> release
+PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 .ci/release
 
 .PHONY: release-clients
 release-clients: ## Write the client libraries for Java to release-clients/, as a Maven repository (VERSION=v1.2.3; GPG_KEY=ID signs; needs a JDK 17 and Maven)
