@@ -108,6 +108,10 @@ func TestCommands(t *testing.T) {
 	t.Run("plugin", func(t *testing.T) { plugin(t, admin) })
 	t.Run("follow", func(t *testing.T) { f.follow(t, reading) })
 	t.Run("wait", func(t *testing.T) { f.wait(t, reading) })
+	t.Run("create", func(t *testing.T) { f.create(t, admin) })
+	t.Run("test-event", func(t *testing.T) { f.testEvent(t, admin) })
+	t.Run("check", func(t *testing.T) { f.check(t, admin) })
+	t.Run("version", func(t *testing.T) { f.version(t, admin) })
 	t.Run("not installed", func(t *testing.T) {
 		f.uninstall(t)
 		for _, args := range []string{"list -n shop", "gate cart -n shop", "why -n shop", "history cart -n shop", "watch -n shop"} {
