@@ -79,7 +79,7 @@ func New(o Options, args []string) *cobra.Command {
 	e.flags.CacheDir = nil // nothing is cached
 	e.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&e.system, "system-namespace", "knative-cdevents", "The namespace of the controller")
-	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard(), e.check(), e.create(),
+	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard(), e.check(), e.lint(), e.create(),
 		e.testEvent(), e.version(), e.completion())
 	root.CompletionOptions.DisableDefaultCmd = true
 	e.completeFlags(root)
