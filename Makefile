@@ -118,6 +118,7 @@ generate: ## Generate deep copies, golden files and the API reference of the doc
 	@.ci/tool controller-gen object:headerFile=.ci/header.txt paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/reference
+	@go run ./cli/command/reference
 	@go run ./dashboards/generate
 
 .PHONY: verify
