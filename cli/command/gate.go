@@ -38,8 +38,8 @@ func (e *env) gate() *cobra.Command {
 		out := runs(reports)
 		out.news = func(before any) (answer, bool) {
 			was, _ := before.(gateReports)
-			news, any := report.GateNews(was.Gates, reports)
-			return runs(news), any
+			news, has := report.GateNews(was.Gates, reports)
+			return runs(news), has
 		}
 		return out, nil
 	})

@@ -40,8 +40,8 @@ func (e *env) history() *cobra.Command {
 		out := history(h)
 		out.news = func(before any) (answer, bool) {
 			was, _ := before.(*report.History)
-			news, any := h.News(was)
-			return history(news), any
+			news, has := h.News(was)
+			return history(news), has
 		}
 		return out, nil
 	})

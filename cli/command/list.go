@@ -45,8 +45,8 @@ func (e *env) list() *cobra.Command {
 		out := fleet(f, namespace)
 		out.news = func(before any) (answer, bool) {
 			was, _ := before.(*report.Fleet)
-			news, any := f.News(was)
-			return fleet(news, namespace), any
+			news, has := f.News(was)
+			return fleet(news, namespace), has
 		}
 		return out, nil
 	})

@@ -125,7 +125,7 @@ type answer struct {
 	// show prints it for people.
 	show func()
 	// news returns what an earlier value did not have yet, for those who watch.
-	news func(before any) (news answer, any bool)
+	news func(before any) (news answer, has bool)
 }
 
 // answers returns what cobra runs for a command that reads once and prints, or goes on with -w. The namespace is empty
@@ -212,8 +212,8 @@ func (e *env) follow(
 			e.note("note: %v", err)
 			continue
 		}
-		news, any := now.news(a.value)
-		if a = now; !any {
+		news, has := now.news(a.value)
+		if a = now; !has {
 			continue
 		}
 		if p != nil {

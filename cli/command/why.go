@@ -46,8 +46,8 @@ func (e *env) why() *cobra.Command {
 		out := diagnosis(d, named)
 		out.news = func(before any) (answer, bool) {
 			was, _ := before.(*report.Diagnosis)
-			news, any := d.News(was)
-			return diagnosis(news, true), any
+			news, has := d.News(was)
+			return diagnosis(news, true), has
 		}
 		return out, nil
 	})
