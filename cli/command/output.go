@@ -120,7 +120,7 @@ type answer struct {
 	// kind and value are for programs.
 	kind  string
 	value any
-	// names are those of the objects in it, such as canarygate.knative-cdevents.dev/cart-gate.
+	// names are those of the objects in it, as kubectl writes them: RESOURCE.GROUP/NAME.
 	names []string
 	// show prints it for people.
 	show func()
