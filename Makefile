@@ -119,6 +119,7 @@ generate: ## Generate deep copies, golden files and the API reference of the doc
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/template
 	@go run ./config/reference
+	@go run ./cli/command/reference
 	@go run ./dashboards/generate
 	@go run ./charts/generate .ci/release
 

@@ -42,7 +42,7 @@ func (r *release) plugins(ctx context.Context, licenses []byte) error {
 		}
 		path := filepath.Join(dir, program)
 		env := []string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture}
-		link := "-ldflags=-s -w -X " + module + "/cli/command.release=" + r.version
+		link := "-ldflags=-s -w -X " + module + "/cli/released.Version=" + r.version
 		args := []string{"build", "-trimpath", link, "-o", path, "./cmd/kubectl-cdevents"}
 		if _, err := r.command(ctx, env, "", "go", args...); err != nil {
 			return fmt.Errorf("building the plugin for %s: %w", s, err)

@@ -157,6 +157,11 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// pinned is the warning of what a fixed Revision means.
+func pinned(to, undo string) string {
+	return ". This pins the traffic to " + to + ": until you undo it, the Service does not follow its newest Revision, and a new release gets no traffic. To undo it, after a good release: " + undo
+}
+
 // A canary that has failed is only worth a finding while users meet it.
 func TestFailedCanary(t *testing.T) {
 	share := func(revision string, percent int64, tag string) servingv1.TrafficTarget {
@@ -171,19 +176,19 @@ func TestFailedCanary(t *testing.T) {
 	}{
 		{
 			"it has traffic", "its canary cart-2 has failed, and still gets 10 % of the traffic",
-			`Give its traffic to cart-1: kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"cart-1","percent":100}]}}'`,
+			`Give its traffic to cart-1: kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"cart-1","percent":100}]}}'` + pinned("cart-1", `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"latestRevision":true,"percent":100}]}}'`),
 			[]servingv1.TrafficTarget{share("cart-0", 20, ""), share("cart-1", 70, ""), share("cart-2", 10, "")},
 			Broken,
 		},
 		{
 			"a patch would remove tags", "its canary cart-2 has failed, and still gets 10 % of the traffic",
-			"Give its traffic to cart-1: kn service update cart -n shop --traffic cart-1=100",
+			"Give its traffic to cart-1: kn service update cart -n shop --traffic cart-1=100" + pinned("cart-1", "kn service update cart -n shop --traffic @latest=100"),
 			[]servingv1.TrafficTarget{share("cart-1", 90, "stable"), share("cart-2", 5, "a"), share("cart-2", 5, "b")},
 			Broken,
 		},
 		{
 			"it has all traffic", "its canary cart-2 has failed, and still gets 100 % of the traffic",
-			"Give the traffic to an earlier Revision: kn service update cart -n shop --traffic …",
+			"Give the traffic to an earlier Revision: kn service update cart -n shop --traffic REVISION=100" + pinned("it", `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"latestRevision":true,"percent":100}]}}'`),
 			[]servingv1.TrafficTarget{share("cart-2", 100, "")},
 			Broken,
 		},

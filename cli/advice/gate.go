@@ -12,6 +12,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/cli/released"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle/traffic"
 )
@@ -76,10 +77,11 @@ func withdraw(s *servingv1.Service, split lifecycle.Split, canary string) string
 	tagged := slices.ContainsFunc(s.Status.Traffic, func(t servingv1.TrafficTarget) bool { return t.Tag != "" })
 	switch {
 	case to == "":
-		return fmt.Sprintf("Give the traffic to an earlier Revision: kn service update %s -n %s --traffic …", s.Name,
-			s.Namespace)
+		return fmt.Sprintf("Give the traffic to an earlier Revision: kn service update %s -n %s --traffic REVISION=100", s.Name,
+			s.Namespace) + pins("it", s, tagged)
 	case tagged:
-		return fmt.Sprintf("Give its traffic to %s: kn service update %s -n %s --traffic %s=100", to, s.Name, s.Namespace, to)
+		return fmt.Sprintf("Give its traffic to %s: kn service update %s -n %s --traffic %s=100", to, s.Name, s.Namespace,
+			to) + pins(to, s, tagged)
 	}
 	return fmt.Sprintf(
 		"Give its traffic to %s: kubectl patch ksvc %s -n %s --type merge -p '{\"spec\":{\"traffic\":[{\"revisionName\":\"%s\",\"percent\":100}]}}'",
@@ -87,7 +89,19 @@ func withdraw(s *servingv1.Service, split lifecycle.Split, canary string) string
 		s.Name,
 		s.Namespace,
 		to,
-	)
+	) + pins(to, s, tagged)
+}
+
+// pins warns of what a fixed Revision means for the next releases, and says how to undo it.
+func pins(to string, s *servingv1.Service, tagged bool) string {
+	undo := fmt.Sprintf(
+		"kubectl patch ksvc %s -n %s --type merge -p '{\"spec\":{\"traffic\":[{\"latestRevision\":true,\"percent\":100}]}}'",
+		s.Name, s.Namespace)
+	if tagged {
+		undo = fmt.Sprintf("kn service update %s -n %s --traffic @latest=100", s.Name, s.Namespace)
+	}
+	return fmt.Sprintf(". This pins the traffic to %s: until you undo it, the Service does not follow its newest Revision, and a new "+
+		"release gets no traffic. To undo it, after a good release: %s", to, undo)
 }
 
 // cannotJudge sets what a condition says that prevents every verdict.
@@ -209,14 +223,17 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 		return "Correct the gate as the message says: " + edit
 	case "NothingCounted", "OutcomesUnknown", "DurationsUnknown", "BucketsDiffer", "EntryOutcomesUnknown",
 		"StartedUnknown", string(verdict.NoData):
-		return "Let the application export what the message names (docs/canary.md), or judge by other metrics: " + edit
+		return "Let the application export what the message names (" + released.Docs("canary.md") +
+			"), or judge by other metrics: " + edit
 	case "Misdeclared":
 		return fmt.Sprintf("Correct the annotations of the Service's template: kubectl cdevents why service/%s -n %s",
 			g.Spec.Service, g.Namespace)
 	case "QueryUnknown", "QueryFailed", "QueryUnusable":
-		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (docs/gates.md)"
+		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (" +
+			released.Docs("gates.md") + ")"
 	case "QueryDecreased", "QueryChanged":
-		return "Change the split, which starts a new run: the counts of this one cannot be compared any more (docs/gates.md)"
+		return "Change the split, which starts a new run: the counts of this one cannot be compared any more (" +
+			released.Docs("gates.md") + ")"
 	case gateSuspended:
 		return "Start the CustomRun again: the gate is not suspended any more"
 	case "EvidenceTooLarge", "EvidenceUnreadable", "InternalError":

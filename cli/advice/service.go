@@ -14,6 +14,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/cli/released"
 )
 
 // About is what is known of a Knative Service.
@@ -110,12 +111,12 @@ func Entry(s *v1alpha1.CDEventSubject) []Finding {
 		case condition.Type == "ClusterTroubled" && condition.Status == metav1.ConditionTrue:
 			f.What, f.Do = "its stateful cluster is in trouble", inTrouble[condition.Reason]
 			if f.Do == "" {
-				f.Do = "Look at what the incident says: docs/stateful.md#states"
+				f.Do = "Look at what the incident says: " + released.Docs("stateful.md#states")
 			}
 		case condition.Status != metav1.ConditionFalse:
 			continue
 		case condition.Type == "StatefulDeclared":
-			f.What, f.Do = "its stateful cluster is not watched", "Correct the annotations of the Service's template: docs/stateful.md"
+			f.What, f.Do = "its stateful cluster is not watched", "Correct the annotations of the Service's template: "+released.Docs("stateful.md")
 		case condition.Type == "PlacementEnforced":
 			f.State, f.What = Waiting, "its shards are not placed as the traffic is split"
 			f.Do = "Wait until the pods of that Revision are gone, or move all traffic away from it"
@@ -131,7 +132,8 @@ func Entry(s *v1alpha1.CDEventSubject) []Finding {
 		}
 		f := about
 		f.State, f.What = Lost, "events about it were dropped: "+strings.Join(parts, ", ")
-		f.Do = "Find out what the reason means, and remove it for the next events: docs/delivery.md#what-is-given-up"
+		f.Do = "Find out what the reason means, and remove it for the next events: " +
+			released.Docs("delivery.md#what-is-given-up")
 		if n[v1alpha1.DroppedRejected] > 0 {
 			f.Do = "Give the source a dead letter sink (spec.delivery.deadLetterSink): its sink refuses some events for good"
 		}
@@ -150,7 +152,7 @@ func Baseline(b *v1alpha1.CDEventBaseline) []Finding {
 		}
 		out = append(out, Finding{
 			State: Broken, Kind: "Kind", Name: b.Name, Reason: c.Reason, Message: c.Message,
-			What: "its objects are not announced as environments", Do: "Allow the controller to read it: docs/environments.md",
+			What: "its objects are not announced as environments", Do: "Allow the controller to read it: " + released.Docs("environments.md"),
 		})
 	}
 	return out

@@ -70,7 +70,12 @@ func TestCommands(t *testing.T) {
 			{"history", "books cart hooks"}, {"why", "books books-gate cart cart-gate crat hooks releases staging"}, {"gate", "books books-gate cart cart-gate crat"}, {"watch", "books cart hooks"},
 		} {
 			got := run(t, reading, "", "__complete", c.of, "-n", "shop", "")
-			words := strings.Fields(got.out)
+			var words []string
+			for line := range strings.Lines(got.out) {
+				if word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); word != "wait" { // the command
+					words = append(words, word)
+				}
+			}
 			if got := strings.Join(words[:len(words)-1], " "); got != c.want {
 				t.Errorf("%s is completed by %q, want %q", c.of, got, c.want)
 			}
@@ -96,10 +101,17 @@ func TestCommands(t *testing.T) {
 			run(t, reading, "", strings.Fields(c.args)...).errors(t, c.want)
 		}
 	})
+	t.Run("selected", func(t *testing.T) { f.selected(t, reading) })
 	t.Run("serverless", func(t *testing.T) { f.serverless(t, reading) })
 	t.Run("watch", func(t *testing.T) { f.watch(t, reading) })
 	t.Run("rights", func(t *testing.T) { f.rights(t) })
 	t.Run("plugin", func(t *testing.T) { plugin(t, admin) })
+	t.Run("follow", func(t *testing.T) { f.follow(t, reading) })
+	t.Run("wait", func(t *testing.T) { f.wait(t, reading) })
+	t.Run("create", func(t *testing.T) { f.create(t, admin) })
+	t.Run("test-event", func(t *testing.T) { f.testEvent(t, admin) })
+	t.Run("check", func(t *testing.T) { f.check(t, admin) })
+	t.Run("version", func(t *testing.T) { f.version(t, admin) })
 	t.Run("not installed", func(t *testing.T) {
 		f.uninstall(t)
 		for _, args := range []string{"list -n shop", "gate cart -n shop", "why -n shop", "history cart -n shop", "watch -n shop"} {
@@ -123,11 +135,23 @@ func run(t *testing.T, config, on string, args ...string) result {
 	return runIn(ctx, config, on, args...)
 }
 
+// runAt runs a command with a clock.
+func runAt(t *testing.T, config string, now func() time.Time, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return runWith(ctx, config, "", now, args...)
+}
+
 func runIn(ctx context.Context, config, on string, args ...string) result {
+	return runWith(ctx, config, on, func() time.Time { return noon }, args...)
+}
+
+func runWith(ctx context.Context, config, on string, now func() time.Time, args ...string) result {
 	var out, errs bytes.Buffer
 	o := command.Options{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs},
-		Program:   "/usr/bin/kubectl-cdevents", Getenv: func(string) string { return "" }, Now: func() time.Time { return noon },
+		Program:   "/usr/bin/kubectl-cdevents", Getenv: func(string) string { return "" }, Now: now,
 	}
 	switch on {
 	case "terminal":
@@ -168,6 +192,9 @@ func (r result) golden(t *testing.T, name string) {
 	}
 	path := filepath.Join("testdata", name+".txt")
 	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
@@ -124,25 +122,14 @@ func environmentName(s *v1alpha1.CDEventSubject, namespace string) string {
 // completeFlags completes the values of flags that all commands have.
 func (e *env) completeFlags(root *cobra.Command) {
 	namespaces := func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		cfg, err := e.flags.ToRESTConfig()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		api, err := kubernetes.NewForConfig(cfg)
+		r, err := e.reader()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 		defer cancel()
-		all, err := api.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var out []string
-		for i := range all.Items {
-			out = append(out, all.Items[i].Name)
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
+		all, _ := r.Namespaces(ctx) // what cannot be read is not completed
+		return all, cobra.ShellCompDirectiveNoFileComp
 	}
 	must(root.RegisterFlagCompletionFunc("namespace", namespaces))
 	must(root.RegisterFlagCompletionFunc("system-namespace", namespaces))
@@ -163,4 +150,16 @@ func (e *env) completeFlags(root *cobra.Command) {
 			},
 		),
 	)
+}
+
+// completeSources completes sources.
+func (e *env) completeSources(c *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	return e.names(c, args, begin, func(ctx context.Context, r *reader.Reader, namespace string) []string {
+		sources, _ := r.Sources(ctx, namespace) // what cannot be read is not completed
+		var out []string
+		for i := range sources {
+			out = append(out, sources[i].Name)
+		}
+		return out
+	})
 }

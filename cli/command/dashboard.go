@@ -3,7 +3,6 @@
 package command
 
 import (
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -35,7 +34,7 @@ func (e *env) dashboard() *cobra.Command {
 	c.Flags().BoolVar(&open, "open", true, "Open the page in the browser, if the command runs in a terminal")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if everywhere && len(args) > 0 {
-			return fmt.Errorf("a name and --all-namespaces do not go together; use -n")
+			return misused("a name and --all-namespaces do not go together; use -n")
 		}
 		namespace, err := e.scope(everywhere)
 		if err != nil {

@@ -8,10 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
@@ -21,23 +21,34 @@ func (e *env) history() *cobra.Command {
 		Use:   "history SERVICE | KIND/ENVIRONMENT",
 		Short: "Show what happened to a Service or an environment, when, and who was told",
 		Args:  cobra.ExactArgs(1),
-		Example: "  kubectl cdevents history cart -n shop\n" +
+		Example: "  kubectl cdevents history cart -n shop --since 24h\n" +
 			"  kubectl cdevents history cluster/prod -n fleet",
 		ValidArgsFunction: e.completeSubjects,
 	}
-	o := addOutput(c, true)
-	c.RunE = e.answers(
-		o,
-		new(bool),
-		func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
-			h, err := e.reporter(r).History(ctx, namespace, args[0])
-			return answer{"History", h, func() { e.showHistory(h, o.isWide()) }}, err
-		},
-	)
+	var s choice
+	s.addWatch(c)
+	s.addSince(c, "events")
+	o := addOutput(c, formatWide)
+	history := func(h *report.History) answer {
+		return answer{kind: "History", value: h, show: func() { e.showHistory(h, o.is(formatWide), s.since) }}
+	}
+	c.RunE = e.answers(o, &s, func(ctx context.Context, r *report.Reporter, ns string, args []string) (answer, error) {
+		h, err := r.History(ctx, ns, args[0])
+		if err != nil {
+			return answer{}, err
+		}
+		out := history(h)
+		out.news = func(before any) (answer, bool) {
+			was, _ := before.(*report.History)
+			news, has := h.News(was)
+			return history(news), has
+		}
+		return out, nil
+	})
 	return c
 }
 
-func (e *env) showHistory(h *report.History, wide bool) {
+func (e *env) showHistory(h *report.History, wide bool, since time.Duration) {
 	t := &screen.Table{
 		Titles: []string{"#", "TIME", "EVENT", "WHAT HAPPENED", "TOLD", "PENDING FOR"}, Least: []int{0, 0, 0, 20, 10, 10},
 	}
@@ -63,10 +74,13 @@ func (e *env) showHistory(h *report.History, wide bool) {
 			screen.Cell{Text: strings.Join(ev.PendingFor, ", "), Style: screen.Unsure},
 		)
 	}
-	if t.Empty() {
+	switch {
+	case t.Empty() && since > 0:
+		e.note("Nothing happened to %s %s/%s in the last %s, as far as the ledger knows", h.Kind, h.Namespace, h.Name, since)
+	case t.Empty():
 		e.note("No event of %s %s/%s is known: it was there before the controller, and nothing has happened since", h.Kind,
 			h.Namespace, h.Name)
-	} else {
+	default:
 		e.Screen.Table(t)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(h.Dropped)) {

@@ -33,7 +33,7 @@ func TestHostileText(t *testing.T) {
 		"list -n shop", "list -A -o wide", "list -A -o json", "list -A -o yaml", "history cart -n shop", "history cart -n shop -o wide", "history cart -n shop -o json",
 		"history cluster/prod -n fleet", "history cluster/prod -n fleet -o yaml", "gate cart -n shop", "gate cart -n shop -o json", "gate cart -n shop -o yaml", "gate ended -n shop",
 		"why -A", "why cart -n shop", "why source/staging -n shop", "why gate/cart-gate -n shop", "why -A -o json", "why -A -o yaml",
-		"why -A -o jsonpath={.findings[*].message}", "history nope\x1b[2J -n shop", "__complete history -n shop c", "__complete gate -n shop c",
+		"why -A -o jsonpath={.findings[*].message}", "history nope\x1b[2J -n shop", "check -n shop", "check -n shop -o json", "test-event staging -n shop", "why -A -o name", "list -A -o name", "__complete history -n shop c", "__complete gate -n shop c",
 	}
 	for _, on := range []string{"", "terminal", "ascii"} {
 		shown := 0

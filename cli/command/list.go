@@ -10,28 +10,67 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
-	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
 func (e *env) list() *cobra.Command {
-	all := false
+	var s choice
 	c := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List Services with their traffic, gates and pending events, sources and environments",
 		Args:    cobra.NoArgs,
+		Example: "  kubectl cdevents list -n shop\n" +
+			"  kubectl cdevents list -A -l team=checkout -w\n" +
+			"  kubectl cdevents list -A -o jsonpath='{range .services[?(@.pending>0)]}{.namespace}/{.name}{\"\\n\"}{end}'",
 	}
-	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List the objects of all namespaces")
-	o := addOutput(c, true)
-	c.RunE = e.answers(o, &all, func(ctx context.Context, r *reader.Reader, namespace string, _ []string) (answer, error) {
-		f, err := e.reporter(r).Fleet(ctx, namespace)
-		return answer{"List", f, func() { e.showFleet(f, namespace, o.isWide()) }}, err
+	s.addAll(c)
+	s.addSelector(c)
+	s.addWatch(c)
+	o := addOutput(c, formatName, formatWide)
+	fleet := func(f *report.Fleet, namespace string) answer {
+		return answer{
+			kind: "List", value: f, names: fleetNames(f),
+			show: func() { e.showFleet(f, namespace, o.is(formatWide)) },
+		}
+	}
+	c.RunE = e.answers(o, &s, func(ctx context.Context, r *report.Reporter, namespace string, _ []string) (answer, error) {
+		f, err := r.Fleet(ctx, namespace)
+		if err != nil {
+			return answer{}, err
+		}
+		out := fleet(f, namespace)
+		out.news = func(before any) (answer, bool) {
+			was, _ := before.(*report.Fleet)
+			news, has := f.News(was)
+			return fleet(news, namespace), has
+		}
+		return out, nil
 	})
 	return c
 }
+
+// fleetNames returns what is listed as kubectl names it.
+func fleetNames(f *report.Fleet) []string {
+	var out []string
+	for _, s := range f.Services {
+		out = append(out, serviceName(s.Name))
+	}
+	for _, s := range f.Sources {
+		out = append(out, sourceName(s.Name))
+	}
+	for _, s := range f.Environments {
+		out = append(out, strings.ToLower(s.Kind)+"/"+s.Name)
+	}
+	return out
+}
+
+func serviceName(name string) string { return "service.serving.knative.dev/" + name }
+func sourceName(name string) string  { return "cdeventsource." + v1alpha1.GroupName + "/" + name }
+func gateName(name string) string    { return "canarygate." + v1alpha1.GroupName + "/" + name }
 
 func (e *env) showFleet(f *report.Fleet, namespace string, wide bool) {
 	shown := 0

@@ -11,10 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
@@ -24,15 +26,21 @@ const outputVersion = "cli.knative-cdevents.dev/v1alpha1"
 // output is the flag -o.
 type output struct {
 	format string
-	wide   bool
+	// more are formats that only some commands have: wide and name.
+	more []string
 	// jsonpath are the only templates. With go-template, which calls methods by name, the linker keeps every exported method
 	// of the program: it would be half as large again.
 	jsonpath *genericclioptions.JSONPathPrintFlags
 }
 
-// addOutput adds the flag to a command. wide says whether -o wide means something.
-func addOutput(c *cobra.Command, wide bool) *output {
-	o := &output{jsonpath: genericclioptions.NewJSONPathPrintFlags("", true), wide: wide}
+const (
+	formatWide = "wide"
+	formatName = "name"
+)
+
+// addOutput adds the flag to a command.
+func addOutput(c *cobra.Command, more ...string) *output {
+	o := &output{jsonpath: genericclioptions.NewJSONPathPrintFlags("", true), more: more}
 	formats := o.formats()
 	c.Flags().StringVarP(&o.format, "output", "o", "", "Output format. One of: "+strings.Join(formats, ", "))
 	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
@@ -41,18 +49,17 @@ func addOutput(c *cobra.Command, wide bool) *output {
 
 func (o *output) formats() []string {
 	out := append((&genericclioptions.JSONYamlPrintFlags{}).AllowedFormats(), "jsonpath=…")
-	if o.wide {
-		out = append(out, "wide")
-	}
-	return out
+	return append(out, o.more...)
 }
 
-// isWide reports whether -o wide was chosen.
-func (o *output) isWide() bool { return o.wide && o.format == "wide" }
+// is reports whether one of the formats that only some commands have was chosen.
+func (o *output) is(format string) bool {
+	return o.format == format && strings.Contains(strings.Join(o.more, " "), format)
+}
 
-// printer returns what prints objects for programs, or nil for people.
+// printer returns what prints objects for programs; nil for people, and for names.
 func (o *output) printer() (printers.ResourcePrinter, error) {
-	if o.format == "" || o.isWide() {
+	if o.format == "" || o.is(formatWide) || o.is(formatName) {
 		return nil, nil //nolint:nilnil // people
 	}
 	p, err := genericclioptions.NewJSONYamlPrintFlags().ToPrinter(o.format)
@@ -60,12 +67,52 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 		p, err = o.jsonpath.ToPrinter(o.format)
 	}
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		return nil, fmt.Errorf("-o %s is not known; use one of %s", o.format, strings.Join(o.formats(), ", "))
+		return nil, misused("-o %s is not known; use one of %s", o.format, strings.Join(o.formats(), ", "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("-o %s: %w", o.format, err)
+		return nil, misused("-o %s: %w", o.format, err)
 	}
 	return p, nil
+}
+
+// choice are the flags that say which objects a command shows, and whether it goes on.
+type choice struct {
+	all, watch bool
+	selector   string
+	since      time.Duration
+}
+
+func (s *choice) addAll(c *cobra.Command) {
+	c.Flags().BoolVarP(&s.all, "all-namespaces", "A", false, "Take all namespaces")
+}
+
+func (s *choice) addSelector(c *cobra.Command) {
+	c.Flags().StringVarP(&s.selector, "selector", "l", "", "Take Services and sources with these labels, such as team=a,tier!=test. "+
+		"Gates follow their Service; what has no labels, such as environments, is left out")
+}
+
+func (s *choice) addWatch(c *cobra.Command) {
+	c.Flags().BoolVarP(&s.watch, "watch", "w", false, "Go on, and print what changes, until you press Ctrl-C")
+}
+
+func (s *choice) addSince(c *cobra.Command, what string) {
+	c.Flags().DurationVar(&s.since, "since", 0, "Show only "+what+" of the last time, such as 90m or 24h; 0 for all")
+}
+
+// reporter reads what the choice selects.
+func (e *env) chosen(s *choice, r report.Reads) (*report.Reporter, error) {
+	out := e.reporter(r)
+	var err error
+	if out.Select, err = labels.Parse(s.selector); err != nil {
+		return nil, misused("--selector: %w", err)
+	}
+	if s.since < 0 {
+		return nil, misused("--since is %s; it must be a duration such as 90m", s.since)
+	}
+	if s.since > 0 {
+		out.Since = e.Now().Add(-s.since)
+	}
+	return out, nil
 }
 
 // answer is what a command has read.
@@ -73,39 +120,126 @@ type answer struct {
 	// kind and value are for programs.
 	kind  string
 	value any
+	// names are those of the objects in it, as kubectl writes them: RESOURCE.GROUP/NAME.
+	names []string
 	// show prints it for people.
 	show func()
+	// news returns what an earlier value did not have yet, for those who watch.
+	news func(before any) (news answer, has bool)
 }
 
-// answers returns what cobra runs for a command that reads once and prints. The namespace is empty if all is set.
+// answers returns what cobra runs for a command that reads once and prints, or goes on with -w. The namespace is empty
+// if all are chosen.
 func (e *env) answers(
-	o *output,
-	all *bool,
-	read func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error),
+	o *output, s *choice,
+	read func(ctx context.Context, r *report.Reporter, namespace string, args []string) (answer, error),
 ) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		p, err := o.printer()
 		if err != nil {
 			return err
 		}
-		namespace, err := e.scope(*all)
+		namespace, err := e.scope(s.all)
 		if err != nil {
+			return err
+		}
+		if _, err := e.chosen(s, nil); err != nil {
 			return err
 		}
 		r, err := e.reader()
 		if err != nil {
 			return err
 		}
-		a, err := read(c.Context(), r, namespace, args)
+		again := func(ctx context.Context, from report.Reads) (answer, error) {
+			chosen, err := e.chosen(s, from)
+			if err != nil {
+				return answer{}, err
+			}
+			return read(ctx, chosen, namespace, args)
+		}
+		if s.watch {
+			return e.follow(c.Context(), r, namespace, o, p, again)
+		}
+		a, err := again(c.Context(), r)
 		if err != nil {
 			return err
 		}
-		if p != nil {
-			return e.print(p, a.kind, a.value)
-		}
-		a.show()
-		return e.Screen.Err()
+		return e.give(o, p, a)
 	}
+}
+
+// settle is how long to wait for further changes before what changed is shown.
+const settle = 200 * time.Millisecond
+
+// follow prints an answer, and what is new in it each time that something changes, until the context is done.
+func (e *env) follow(
+	ctx context.Context, r *reader.Reader, namespace string, o *output, p printers.ResourcePrinter,
+	read func(context.Context, report.Reads) (answer, error),
+) error {
+	changed := make(chan struct{}, 1)
+	live, err := r.Live(ctx, namespace, func(reader.Change) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	a, err := read(ctx, live)
+	if err != nil {
+		return err
+	}
+	if err := e.give(o, p, a); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return e.Screen.Err()
+		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return e.Screen.Err()
+		case <-time.After(settle):
+		}
+		now, err := read(ctx, live)
+		if ctx.Err() != nil {
+			return e.Screen.Err()
+		}
+		if err != nil {
+			e.note("note: %v", err)
+			continue
+		}
+		news, has := now.news(a.value)
+		if a = now; !has {
+			continue
+		}
+		if p != nil {
+			news = now // programs get all of it
+		} else if !o.is(formatName) {
+			e.Screen.Printf("\n%s\n", e.Screen.Paint(screen.Dim, e.stamp(e.Now())))
+		}
+		if err := e.give(o, p, news); err != nil {
+			return err
+		}
+	}
+}
+
+// give prints an answer.
+func (e *env) give(o *output, p printers.ResourcePrinter, a answer) error {
+	switch {
+	case p != nil:
+		return e.print(p, a.kind, a.value)
+	case o.is(formatName):
+		for _, name := range a.names {
+			e.Screen.Printf("%s\n", name)
+		}
+	default:
+		a.show()
+	}
+	return e.Screen.Err()
 }
 
 // print writes a value for programs, as an object of that kind.

@@ -2,15 +2,15 @@
 
 // Package command is the command line of kubectl cdevents.
 //
-// Its invariant: a command prints what it could read and says what it could not, and why. It writes nothing
-// to the cluster. The output for people may change; that of -o json and yaml says its version.
+// Its invariant: a command prints what it could read and says what it could not, and why. Only create writes to the
+// cluster, and test-event sends. The output for people may change; that of -o json and yaml says its version, and the
+// exit codes are those that the help lists.
 package command
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -21,6 +21,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/released"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
@@ -58,9 +59,10 @@ func New(o Options, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "cdevents",
 		Short:   "Show what happens to your Knative Services, and why something does not work",
-		Version: version(),
+		Version: released.Current(),
 		Long: "Shows rollouts, gates and events of Knative Services, and of environments.\n" +
-			"It reads with your own rights, and writes nothing.",
+			"It works with your own rights. Only \"create\" writes to the cluster, and only \"test-event\" sends something.\n\n" +
+			exitCodes,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(o.Program)},
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -74,11 +76,15 @@ func New(o Options, args []string) *cobra.Command {
 		c.QPS, c.Burst = 50, 100
 		return c
 	}
+	e.flags.CacheDir = nil // nothing is cached
 	e.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&e.system, "system-namespace", "knative-cdevents", "The namespace of the controller")
-	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard())
+	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard(), e.check(), e.lint(), e.create(),
+		e.testEvent(), e.version(), e.completion())
+	root.CompletionOptions.DisableDefaultCmd = true
 	e.completeFlags(root)
-	if filepath.Base(o.Program) == Completer {
+	usages(root)
+	if nameOf(o.Program) == Completer {
 		args = append([]string{cobra.ShellCompRequestCmd}, args...)
 	}
 	root.SetArgs(args)
@@ -87,7 +93,7 @@ func New(o Options, args []string) *cobra.Command {
 
 // displayName is how the user calls the program: "kubectl cdevents" or "kn cdevents".
 func displayName(program string) string {
-	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	name := nameOf(program)
 	for _, host := range []string{"kubectl", "kn"} {
 		if name == host+"-cdevents" {
 			return host + " cdevents"
@@ -96,28 +102,32 @@ func displayName(program string) string {
 	return "kubectl cdevents"
 }
 
-// release is set by the linker when a release is made.
-var release string
-
-func version() string {
-	if release != "" {
-		return release
+// nameOf returns the name of a program without its folder, and without what Windows adds.
+func nameOf(program string) string {
+	base := program[strings.LastIndexAny(program, `/\`)+1:]
+	if strings.EqualFold(filepath.Ext(base), ".exe") {
+		base = base[:len(base)-len(".exe")]
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
+	return base
 }
 
 // reader connects to the cluster that the flags choose.
 func (e *env) reader() (*reader.Reader, error) {
+	cfg, err := e.config()
+	if err != nil {
+		return nil, err
+	}
+	return reader.New(cfg, e.system)
+}
+
+// config is how to connect to that cluster.
+func (e *env) config() (*rest.Config, error) {
 	cfg, err := e.flags.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("choosing a cluster: %w", err)
 	}
-	cfg.UserAgent = "kubectl-cdevents/" + version()
-	return reader.New(cfg, e.system)
+	cfg.UserAgent = "kubectl-cdevents/" + released.Current()
+	return cfg, nil
 }
 
 // namespace returns the namespace that the flags choose, or that of the context.

@@ -8,7 +8,9 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
@@ -20,30 +22,43 @@ type watcher struct {
 	// namespace is empty for all, and service for all of a namespace.
 	namespace, service string
 	names              func(types.UID) string
+	// selects selects Services and sources by their labels; nil for all.
+	selects labels.Selector
 
 	mu sync.Mutex
+	// selected are the Services that were selected, as NAMESPACE/NAME, if selects is set.
+	selected map[string]bool
 	// ailing says that the last words were about the API server not answering.
 	ailing bool
 }
 
 func (e *env) watch() *cobra.Command {
-	everywhere := false
+	var s choice
 	c := &cobra.Command{
 		Use:               "watch [SERVICE]",
 		Short:             "Watch Services, and print a line for each event, delivery and verdict",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: e.completeServices,
 	}
-	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Watch all namespaces")
+	s.addAll(c)
+	s.addSelector(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		w := &watcher{env: e}
 		var err error
-		if w.namespace, err = e.scope(everywhere); err != nil {
+		if w.namespace, err = e.scope(s.all); err != nil {
 			return err
 		}
 		r, err := e.reader()
 		if err != nil {
 			return err
+		}
+		if s.selector != "" {
+			if w.selects, err = labels.Parse(s.selector); err != nil {
+				return misused("--selector: %w", err)
+			}
+			if len(args) > 0 {
+				return misused("a name and --selector do not go together")
+			}
 		}
 		if len(args) == 1 {
 			w.service = args[0]
@@ -70,6 +85,11 @@ func (w *watcher) run(ctx context.Context, r *reader.Reader) error {
 	}{
 		{r.SourceFeed(w.namespace), "sources", w.sourceChanged},
 		{r.GateFeed(w.namespace), "gates", w.gateChanged},
+	}
+	if w.selects != nil {
+		if err := w.choose(ctx, r); err != nil {
+			return err
+		}
 	}
 	watched := false
 	for _, f := range feeds {
@@ -105,9 +125,42 @@ func (w *watcher) run(ctx context.Context, r *reader.Reader) error {
 	return w.Screen.Err()
 }
 
+// choose follows which Services have the labels.
+func (w *watcher) choose(ctx context.Context, r *reader.Reader) error {
+	services, err := r.Services(ctx, w.namespace)
+	if err != nil {
+		return err
+	}
+	note := func(s *servingv1.Service) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if key := s.Namespace + "/" + s.Name; w.selects.Matches(labels.Set(s.Labels)) {
+			w.selected[key] = true
+		} else {
+			delete(w.selected, key)
+		}
+	}
+	w.selected = map[string]bool{}
+	for i := range services {
+		note(&services[i])
+	}
+	return r.ServiceFeed(w.namespace).Run(ctx, func(c reader.Change) {
+		if s, is := c.New.(*servingv1.Service); is {
+			note(s)
+		}
+	}, w.trouble)
+}
+
 // covers reports whether an object is one to tell of. A source or a gate passes the Service that it is about, if
 // it is about one.
 func (w *watcher) covers(namespace, service string) bool {
+	if w.selects != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.selected[namespace+"/"+service] {
+			return false
+		}
+	}
 	return (w.namespace == "" || namespace == w.namespace) && (w.service == "" || service == w.service)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
@@ -29,7 +30,7 @@ func (w *watcher) entryChanged(c reader.Change) {
 	if !ok {
 		before = &v1alpha1.CDEventSubject{}
 	}
-	if w.service != "" && !report.IsService(after) || !w.covers(after.Spec.Namespace, after.Spec.Name) {
+	if (w.service != "" || w.selects != nil) && !report.IsService(after) || !w.covers(after.Spec.Namespace, after.Spec.Name) {
 		return
 	}
 	object := w.object(after.Spec.Namespace, after.Spec.Name)
@@ -142,7 +143,10 @@ func (w *watcher) gateChanged(c reader.Change) {
 // sourceChanged tells when a source begins or ceases to deliver.
 func (w *watcher) sourceChanged(c reader.Change) {
 	after, ok := c.New.(*v1alpha1.CDEventSource)
-	if !ok || w.service != "" && after.Namespace != w.namespace || !w.covers(after.Namespace, w.service) {
+	switch {
+	case !ok, w.namespace != "" && after.Namespace != w.namespace:
+		return
+	case w.selects != nil && !w.selects.Matches(labels.Set(after.Labels)):
 		return
 	}
 	before, ok := c.Old.(*v1alpha1.CDEventSource)

@@ -5,17 +5,19 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
-	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
 func (e *env) why() *cobra.Command {
-	everywhere := false
+	var s choice
 	c := &cobra.Command{
 		Use:   "why [SOURCE | SERVICE | GATE]",
 		Short: "Explain why a source does not deliver or a gate does not decide, and what to do",
@@ -25,20 +27,54 @@ func (e *env) why() *cobra.Command {
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: e.completeAll,
 	}
-	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Look at all namespaces")
-	o := addOutput(c, false)
-	c.RunE = e.answers(
-		o,
-		&everywhere,
-		func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
-			if everywhere && len(args) > 0 {
-				return answer{}, fmt.Errorf("a name and --all-namespaces do not go together; use -n")
-			}
-			d, err := e.reporter(r).Diagnose(ctx, namespace, args)
-			return answer{"Diagnosis", d, func() { e.showDiagnosis(d, len(args) > 0) }}, err
-		},
-	)
+	s.addAll(c)
+	s.addSelector(c)
+	s.addWatch(c)
+	o := addOutput(c, formatName)
+	diagnosis := func(d *report.Diagnosis, all bool) answer {
+		return answer{kind: "Diagnosis", value: d, names: findingNames(d), show: func() { e.showDiagnosis(d, all) }}
+	}
+	c.RunE = e.answers(o, &s, func(ctx context.Context, r *report.Reporter, ns string, args []string) (answer, error) {
+		named := len(args) > 0
+		if named && (s.all || s.selector != "") {
+			return answer{}, misused("a name and --all-namespaces or --selector do not go together; use -n")
+		}
+		d, err := r.Diagnose(ctx, ns, args)
+		if err != nil {
+			return answer{}, err
+		}
+		out := diagnosis(d, named)
+		out.news = func(before any) (answer, bool) {
+			was, _ := before.(*report.Diagnosis)
+			news, has := d.News(was)
+			return diagnosis(news, true), has
+		}
+		return out, nil
+	})
 	return c
+}
+
+// findingNames returns the objects with which something is wrong, each once.
+func findingNames(d *report.Diagnosis) []string {
+	var out []string
+	for _, f := range d.Findings {
+		if f.State == advice.Works {
+			continue
+		}
+		name := strings.ToLower(f.Kind) + "/" + f.Name
+		switch f.Kind {
+		case "Service":
+			name = serviceName(f.Name)
+		case v1alpha1.SourceKind.Kind:
+			name = sourceName(f.Name)
+		case v1alpha1.GateKind.Kind:
+			name = gateName(f.Name)
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func (e *env) showDiagnosis(d *report.Diagnosis, named bool) {

@@ -33,6 +33,7 @@ type Reader struct {
 	System string
 
 	dynamic dynamic.Interface
+	config  *rest.Config
 }
 
 // New returns a reader for the connection that cfg describes, and for the controller in namespace system.
@@ -53,7 +54,7 @@ func New(cfg *rest.Config, system string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for CustomRuns: %w", err)
 	}
-	return &Reader{Events: events, Serving: serving, System: system, dynamic: others}, nil
+	return &Reader{Events: events, Serving: serving, System: system, dynamic: others, config: cfg}, nil
 }
 
 // pageSize is how many objects are read at a time.
@@ -127,6 +128,18 @@ func (r *Reader) Gates(ctx context.Context, namespace string) ([]v1alpha1.Canary
 		return l.Items, l.Continue, nil
 	})
 	return out, explain(err, "list", v1alpha1.GateResource, namespace)
+}
+
+// Gate returns one CanaryGate.
+func (r *Reader) Gate(ctx context.Context, namespace, name string) (*v1alpha1.CanaryGate, error) {
+	g, err := r.Events.CanaryGates(namespace).Get(ctx, name, metav1.GetOptions{})
+	return g, explainOne(err, v1alpha1.GateResource, "CanaryGate", namespace, name)
+}
+
+// Source returns one CDEventSource.
+func (r *Reader) Source(ctx context.Context, namespace, name string) (*v1alpha1.CDEventSource, error) {
+	s, err := r.Events.CDEventSources(namespace).Get(ctx, name, metav1.GetOptions{})
+	return s, explainOne(err, v1alpha1.SourceResource, "CDEventSource", namespace, name)
 }
 
 // Ledger returns the CDEventSubjects about objects in a namespace, or about all objects if it is empty.

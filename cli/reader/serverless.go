@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,6 +45,19 @@ func (r *Reader) Serverless(ctx context.Context) (*Serverless, error) {
 	return out, nil
 }
 
+// explainOwn names the role that gives the right to see how the controller runs.
+func explainOwn(err error, of schema.GroupVersionResource, system string) error {
+	if !apierrors.IsForbidden(err) {
+		return explain(err, "get", of, system)
+	}
+	missing := "get " + of.GroupResource().String() + where(system)
+	return &Error{
+		Kind: ErrForbidden, Missing: missing, cause: err,
+		Message: "you may not " + missing + "; ask an operator for ClusterRole knative-cdevents-ledger-view in namespace " +
+			system,
+	}
+}
+
 // own reads an object of the controller's namespace. It is false if there is none.
 func (r *Reader) own(ctx context.Context, of schema.GroupVersionResource, name string, into any) (bool, error) {
 	u, err := r.dynamic.Resource(of).Namespace(r.System).Get(ctx, name, metav1.GetOptions{})
@@ -51,7 +65,7 @@ func (r *Reader) own(ctx context.Context, of schema.GroupVersionResource, name s
 		return false, nil
 	}
 	if err != nil {
-		return false, explain(err, "get", of, r.System)
+		return false, explainOwn(err, of, r.System)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
 		return false, fmt.Errorf("reading %s %s/%s: %w", of.GroupResource(), r.System, name, err)

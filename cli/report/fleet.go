@@ -141,6 +141,7 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		entry := &entries[i]
 		byUID[entry.Spec.UID] = entry
 		switch {
+		case r.selects(): // neither an environment nor what is gone has labels here
 		case !IsService(entry):
 			out.Environments = append(out.Environments, Environment{
 				Kind: entry.Spec.Kind, Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, Ledger: ledgerOf(entry, names),
@@ -157,6 +158,9 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		judging[of] = append(judging[of], gateOf(&gates[i]))
 	}
 	for i := range services {
+		if !r.selected(services[i].Labels) {
+			continue
+		}
 		s := serviceOf(&services[i])
 		s.Gates = judging[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}]
 		if noLedger == nil {
@@ -165,6 +169,9 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		out.Services = append(out.Services, s)
 	}
 	for i := range sources {
+		if !r.selected(sources[i].Labels) {
+			continue
+		}
 		out.Sources = append(out.Sources, sourceOf(&sources[i]))
 	}
 	slices.SortStableFunc(out.Services, func(a, b Service) int {

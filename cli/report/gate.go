@@ -5,6 +5,7 @@ package report
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
@@ -83,6 +84,11 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 	out := &GateReport{
 		Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(),
 		History: g.Status.History, Finding: r.Clock.Gate(g, judged),
+	}
+	if !r.Since.IsZero() {
+		out.History = slices.DeleteFunc(slices.Clone(out.History), func(p v1alpha1.GatePastRun) bool {
+			return p.CompletionTime.Time.Before(r.Since)
+		})
 	}
 	out.Spec = *g.Spec.DeepCopy()
 	out.Spec.SetDefaults(ctx)

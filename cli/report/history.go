@@ -52,6 +52,15 @@ var ServiceKinds = []string{"service", "services", "ksvc"}
 
 // History reads the history of a Service, or of an environment if the name has a kind before it.
 func (r *Reporter) History(ctx context.Context, namespace, name string) (*History, error) {
+	h, err := r.history(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	h.Events = slices.DeleteFunc(h.Events, func(ev Event) bool { return ev.Time.Before(r.Since) })
+	return h, nil
+}
+
+func (r *Reporter) history(ctx context.Context, namespace, name string) (*History, error) {
 	kind, rest, has := strings.Cut(name, "/")
 	if has && !slices.Contains(ServiceKinds, strings.ToLower(kind)) {
 		return r.environmentHistory(ctx, namespace, kind, rest)

@@ -9,7 +9,9 @@ package report
 
 import (
 	"context"
+	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
@@ -39,4 +41,16 @@ type Reporter struct {
 	Reads
 	// Clock is the time, and the namespace of the controller.
 	Clock advice.Clock
+	// Select, if set, selects Services and sources by their labels. Gates follow their Service.
+	Select labels.Selector
+	// Since, if set, is from when on events and finished runs are shown.
+	Since time.Time
+}
+
+// selects reports whether objects are selected by their labels: then what has none is left out.
+func (r *Reporter) selects() bool { return r.Select != nil && !r.Select.Empty() }
+
+// selected reports whether an object with these labels is to be shown.
+func (r *Reporter) selected(of map[string]string) bool {
+	return !r.selects() || r.Select.Matches(labels.Set(of))
 }

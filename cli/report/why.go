@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
@@ -81,13 +82,25 @@ func severity(s advice.State) int {
 // everything looks at all objects.
 func (r *Reporter) everything(ctx context.Context, namespace string, o objects, d *Diagnosis) error {
 	for i := range o.sources {
-		d.Findings = append(d.Findings, r.Clock.Source(&o.sources[i]))
+		if r.selected(o.sources[i].Labels) {
+			d.Findings = append(d.Findings, r.Clock.Source(&o.sources[i]))
+		}
 	}
 	for i := range o.gates {
-		d.Findings = append(d.Findings, r.Clock.Gate(&o.gates[i], o.judged(&o.gates[i])))
+		of := o.judged(&o.gates[i])
+		if !r.selects() || of != nil && r.selected(of.Labels) {
+			d.Findings = append(d.Findings, r.Clock.Gate(&o.gates[i], of))
+		}
 	}
+	shown := map[types.UID]bool{}
 	for i := range o.services {
-		d.Findings = append(d.Findings, advice.Ready(&o.services[i]))
+		if r.selected(o.services[i].Labels) {
+			shown[o.services[i].UID] = true
+			d.Findings = append(d.Findings, advice.Ready(&o.services[i]))
+		}
+	}
+	if r.selects() {
+		return r.entries(ctx, namespace, d, func(s *v1alpha1.CDEventSubject) bool { return shown[s.Spec.UID] })
 	}
 	if err := r.baselines(ctx, namespace, d); err != nil {
 		return err
@@ -95,12 +108,21 @@ func (r *Reporter) everything(ctx context.Context, namespace string, o objects, 
 	if err := r.doorbell(ctx, namespace, d); err != nil {
 		return err
 	}
+	return r.entries(ctx, namespace, d, func(*v1alpha1.CDEventSubject) bool { return true })
+}
+
+// entries looks at the ledger.
+func (r *Reporter) entries(ctx context.Context, namespace string, d *Diagnosis,
+	about func(*v1alpha1.CDEventSubject) bool,
+) error {
 	entries, err := r.Ledger(ctx, namespace)
 	if err != nil && !errors.Is(err, reader.ErrForbidden) {
 		return err
 	}
 	for i := range entries {
-		d.Findings = append(d.Findings, advice.Entry(&entries[i])...)
+		if about(&entries[i]) {
+			d.Findings = append(d.Findings, advice.Entry(&entries[i])...)
+		}
 	}
 	return nil
 }
@@ -146,7 +168,9 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 	}
 	is := func(words ...string) bool { return !has || slices.Contains(words, kind) }
 	if has && !is(sourceKinds...) && !is(gateKinds...) && !is(ServiceKinds...) {
-		return fmt.Errorf("%q is none of source, service and gate", kind)
+		return &reader.Error{
+			Kind: reader.ErrNotFound, Message: fmt.Sprintf("%q is none of source, service and gate", kind),
+		}
 	}
 	found := false
 	if is(ServiceKinds...) {

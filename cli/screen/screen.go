@@ -53,7 +53,7 @@ func New(out io.Writer, getenv func(string) string) *Screen {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s
 	}
-	s.Colour = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	s.Colour = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && obeysStyles(f)
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 		s.Width = width
 	}

@@ -25,6 +25,6 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error: "+sanitize.VisibleLines(sanitize.WithoutCredentials(err.Error())))
 		stop()
-		os.Exit(1)
+		os.Exit(command.Code(err))
 	}
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestKubernetes(t *testing.T) {
+	for v, want := range map[string]State{
+		"v1.36.3": OK, "v1.30.0": OK, "v1.34.1-gke.100": OK, "v1.29.9": Failure, "v1.31.2+k3s1": OK, "unknown": Warning,
+	} {
+		if got := kubernetes(v); got.State != want || (got.Do == "") != (want == OK) {
+			t.Errorf("%s: %+v", v, got)
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	for skew, want := range map[time.Duration]struct {
+		state State
+		what  string
+	}{
+		0:                        {OK, "agree"},
+		-1500 * time.Millisecond: {OK, "agree"},
+		3 * time.Second:          {Warning, "3s ahead of"},
+		-3 * time.Second:         {Warning, "3s behind"},
+		-90 * time.Second:        {Failure, "1m30s behind"},
+	} {
+		if got := ofClock("Clock", "this machine's clock", skew); got.State != want.state || !strings.Contains(got.What, want.what) {
+			t.Errorf("%s: %+v", skew, got)
+		}
+	}
+}

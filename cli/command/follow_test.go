@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/cli/command"
+	"github.com/knative-cdevents/knative-cdevents/test/fleet"
+)
+
+// label sets the labels of a Service.
+func (f *fleetOf) label(t *testing.T, service string, labels map[string]string) {
+	t.Helper()
+	s := fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).Get(t.Context(), service, metav1.GetOptions{}))
+	s.Labels = labels
+	fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).Update(t.Context(), s, metav1.UpdateOptions{}))
+}
+
+// selected selects by labels and by time, and prints names.
+func (f *fleetOf) selected(t *testing.T, config string) {
+	f.label(t, "cart", map[string]string{"team": "a"})
+	for _, c := range []struct{ args, want, without string }{
+		{"list -A -o name", "service.serving.knative.dev/cart cdeventsource.knative-cdevents.dev/all cluster/prod", ""},
+		{"list -A -l team=a", "cart Running", "books releases prod bygone"},
+		{"list -A -l team!=a", "books releases", "cart-00002 prod"},
+		{"why -n shop -o name", "service.serving.knative.dev/hooks cdeventsource.knative-cdevents.dev/staging canarygate.knative-cdevents.dev/crat", "cdeventsource.knative-cdevents.dev/releases"},
+		{"why -A -l team=a", "cart-gate", "staging crat prod"},
+		{"gate cart -n shop -o name", "canarygate.knative-cdevents.dev/cart-gate", ""},
+		{"gate books -n shop --since 27h", "Pass on books-00002", "Inconclusive"},
+		{"history cart -n shop --since 10m", "traffic.shifted", "revision.ready incident"},
+		{"history cart -n shop -o jsonpath={.events[*].sequence} --since 24h30m", "5 6 7", "4"},
+	} {
+		got := run(t, config, "", strings.Fields(c.args)...)
+		got.errors(t, "")
+		for _, word := range strings.Fields(c.want) {
+			if !strings.Contains(got.out, word) {
+				t.Errorf("%s printed %s%s, without %q", c.args, got.out, got.err, word)
+			}
+		}
+		for _, word := range strings.Fields(c.without) {
+			if strings.Contains(got.out, word) {
+				t.Errorf("%s printed %s%s, with %q", c.args, got.out, got.err, word)
+			}
+		}
+	}
+	for _, args := range []string{"list -l =a", "why cart -l team=a", "watch cart -l team=a", "history cart --since -1h", "gate wait cart-gate --for=ready", "gate wait cart-gate --for=verdict=Maybe", "list --nope", "list cart", "nope", "history"} {
+		if got := run(t, config, "", strings.Fields(args)...); command.Code(got.failed) != 2 {
+			t.Errorf("%s ended with code %d: %v", args, command.Code(got.failed), got.failed)
+		}
+	}
+	if got := run(t, config, "", "history", "nope", "-n", "shop"); command.Code(got.failed) != 1 {
+		t.Errorf("for what does not exist, the code is %d", command.Code(got.failed))
+	}
+	f.label(t, "cart", nil)
+}
+
+// begin runs a command until the test ends it, and waits for the first words.
+func begin(t *testing.T, config, first string, args ...string) (lines *shared, end func() result) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	lines = &shared{}
+	done := make(chan result, 1)
+	go func() { done <- runTo(ctx, lines, config, args...) }()
+	lines.waitFor(t, first)
+	return lines, func() result {
+		cancel()
+		return <-done
+	}
+}
+
+// split gives cart's canary another share.
+func (f *fleetOf) split(t *testing.T, percents ...int64) {
+	t.Helper()
+	s := fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).Get(t.Context(), "cart", metav1.GetOptions{}))
+	fleet.Split(s, percents...)
+	fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).UpdateStatus(t.Context(), s, metav1.UpdateOptions{}))
+}
+
+// judge sets the newest run of gate cart-gate.
+func (f *fleetOf) judge(t *testing.T, canary string, v verdict.Verdict, reasons ...string) {
+	t.Helper()
+	gate := fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).Get(t.Context(), "cart-gate", metav1.GetOptions{}))
+	gate.Status.Latest.Canary, gate.Status.Latest.Verdict, gate.Status.Latest.Reasons = canary, v, reasons
+	fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).UpdateStatus(t.Context(), gate, metav1.UpdateOptions{}))
+}
+
+// follow lets things happen while commands run with -w.
+func (f *fleetOf) follow(t *testing.T, config string) {
+	lists, endList := begin(t, config, "90 % cart-00001", "list", "-n", "shop", "-w")
+	names, endNames := begin(t, config, "cart\n", "list", "-n", "shop", "-w", "-o", "name")
+	objects, endObjects := begin(t, config, `"traffic"`, "list", "-n", "shop", "-w", "-o", "json")
+	findings, endFindings := begin(t, config, "staging", "why", "-n", "shop", "-w")
+	f.split(t, 70, 30)
+	lists.waitFor(t, "\n12:00:00\nSERVICE   READY   TRAFFIC")
+	lists.waitFor(t, "cart      True    70 % cart-00001, 30 % cart-00002")
+	objects.waitFor(t, `"percent": 30`)
+	names.waitFor(t, "staging\nservice.serving.knative.dev/cart\n")
+	f.AddSource(t, fleet.Shop, "newest", "nowhere", v1alpha1.CDEventSourceStatus{}, fleet.Missing("nowhere"))
+	findings.waitFor(t, "CDEventSource shop/newest")
+	lists.waitFor(t, "newest")
+	if err := f.Events.CDEventSources(fleet.Shop).Delete(t.Context(), "newest", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	lists.waitFor(t, "newest   Gone")
+	f.split(t, 90, 10)
+	for _, end := range []func() result{endList, endNames, endObjects, endFindings} {
+		if r := end(); r.failed != nil {
+			t.Errorf("%v failed: %v", r.args, r.failed)
+		}
+	}
+	gates, endGates := begin(t, config, "Gate cart-gate", "gate", "cart", "-n", "shop", "-w")
+	f.judge(t, "cart-00003", verdict.Running)
+	gates.waitFor(t, "12:00:00\nGate cart-gate")
+	if r := endGates(); r.failed != nil {
+		t.Errorf("gate -w failed: %v", r.failed)
+	}
+	f.label(t, "cart", map[string]string{"team": "a"})
+	lines, end := begin(t, config, "watching all namespaces", "watch", "-A", "-l", "team=a")
+	f.judge(t, "cart-00003", verdict.Running, "InsufficientSample")
+	lines.waitFor(t, "shop/cart  gate cart-gate  cart-00003: Running (InsufficientSample)")
+	f.label(t, "cart", nil)
+	f.judge(t, "cart-00003", verdict.Running)
+	if r := end(); r.failed != nil || strings.Contains(lines.text.String(), "cart-00003: Running\n") {
+		t.Errorf("watch -l: %v\n%s", r.failed, lines.text.String())
+	}
+}
+
+// wait waits for verdicts.
+func (f *fleetOf) wait(t *testing.T, config string) {
+	f.judge(t, "cart-00002", verdict.Running, "InsufficientSample")
+	for _, c := range []struct {
+		name, args string
+		then       func()
+		code       int
+		said       string
+	}{
+		{"passes", "", func() { f.judge(t, "cart-00002", verdict.Pass, "NonInferior") }, 0, "cart-00002: Pass (NonInferior)\n"},
+		{"has passed", "", nil, 0, "cart-00002: Pass (NonInferior)\n"},
+		{"has not failed", "--for=verdict=fail,Error", nil, 1, ""},
+		{"another canary fails", "--canary cart-00003", func() { f.judge(t, "cart-00003", verdict.Fail, "RelativeRegression") }, 1, "no run on cart-00003 yet; the newest one is on cart-00002\n"},
+		{"any verdict", "--for=verdict", nil, 0, "cart-00003: Fail (RelativeRegression)\n"},
+		{"is superseded, and the next one passes", "", func() {
+			f.judge(t, "cart-00004", verdict.Pass)
+		}, 0, "cart-00003: Superseded (SplitChanged)\n"},
+		{"takes too long", "--canary cart-00009 --timeout 1s", nil, 3, "no run on cart-00009 yet"},
+	} {
+		if strings.Contains(c.name, "superseded") {
+			f.judge(t, "cart-00003", verdict.Superseded, "SplitChanged")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		lines := &shared{}
+		done := make(chan result, 1)
+		go func() {
+			done <- runTo(ctx, lines, config, append([]string{"gate", "wait", "cart-gate", "-n", "shop"}, strings.Fields(c.args)...)...)
+		}()
+		if c.then != nil {
+			lines.waitFor(t, "gate cart-gate")
+			c.then()
+		}
+		r := <-done
+		cancel()
+		if code := command.Code(r.failed); code != c.code || !strings.Contains(lines.text.String(), c.said) {
+			t.Errorf("%s: code %d, want %d: %v\n%s", c.name, code, c.code, r.failed, lines.text.String())
+		}
+	}
+	if got := run(t, config, "", "gate", "wait", "nope", "-n", "shop"); command.Code(got.failed) != 1 {
+		t.Errorf("a gate that does not exist: code %d, %v", command.Code(got.failed), got.failed)
+	}
+	if got := run(t, config, "", "gate", "wait", "cart-gate", "--server", "https://127.0.0.1:1"); command.Code(got.failed) != 3 {
+		t.Errorf("no API server: code %d, %v", command.Code(got.failed), got.failed)
+	}
+}

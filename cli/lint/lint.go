@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lint finds mistakes in manifests, without a cluster.
+//
+// Its invariant: it says what the webhook and the controller would say of the same object, with their own rules. What it
+// does not know, such as the objects that a manifest refers to, it does not judge.
+package lint
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Problem is something wrong in a manifest.
+type Problem struct {
+	File string `json:"file"`
+	// Line is the line of the field, or of the next field around it that is there.
+	Line int `json:"line,omitempty"`
+	// Object is what is wrong, as KIND/NAME.
+	Object string `json:"object,omitempty"`
+	// Field is the path of the field, such as spec.sink.uri.
+	Field string `json:"field,omitempty"`
+	// What says what is wrong, and what would be right.
+	What string `json:"what"`
+}
+
+// Linter reads manifests.
+type Linter struct {
+	// System is the namespace of the controller.
+	System string
+	// Namespace is that of objects which do not say theirs; empty if it is not known.
+	Namespace string
+
+	// Problems are those that were found, in the order of the files.
+	Problems []Problem
+	// Objects is how many objects there were, and Checked how many of them are about this project.
+	Objects, Checked int
+}
+
+// Read reads a file of manifests, in YAML or JSON.
+func (l *Linter) Read(file string, raw []byte) {
+	first := len(l.Problems)
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	for {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			what := "it is not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")
+			if bytes.Contains(raw, []byte("{{")) {
+				what += "; it looks like a template: render it first, for example with helm template … | kubectl cdevents lint -f -"
+			}
+			l.Problems = append(l.Problems, Problem{File: file, What: what})
+			break
+		}
+		if len(document.Content) > 0 {
+			l.object(file, document.Content[0])
+		}
+	}
+	slices.SortStableFunc(l.Problems[first:], func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+}
+
+// object is a manifest and where it is.
+type object struct {
+	*Linter
+	file string
+	root *yaml.Node
+	raw  []byte
+	head
+}
+
+// head is what all objects have.
+type head struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name         string            `json:"name"`
+		GenerateName string            `json:"generateName"`
+		Namespace    string            `json:"namespace"`
+		Labels       map[string]string `json:"labels"`
+		Annotations  map[string]string `json:"annotations"`
+	} `json:"metadata"`
+}
+
+func (l *Linter) object(file string, root *yaml.Node) {
+	if root.Kind != yaml.MappingNode {
+		return
+	}
+	o := &object{Linter: l, file: file, root: root}
+	var value map[string]any
+	err := root.Decode(&value)
+	if err == nil {
+		o.raw, err = json.Marshal(value)
+	}
+	if err != nil {
+		o.report("", "it is not an object: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return
+	}
+	if err := json.Unmarshal(o.raw, &o.head); err != nil {
+		// Something of what all objects have is of a wrong type; kubectl says which.
+		o.report("metadata", "it cannot be read: %v", err)
+		return
+	}
+	if o.Kind == "List" {
+		if items := child(root, "items"); items != nil {
+			for _, item := range items.Content {
+				l.object(file, item)
+			}
+		}
+		return
+	}
+	l.Objects++
+	before := len(l.Problems)
+	if o.check(value) || len(l.Problems) > before {
+		l.Checked++
+	}
+}
+
+// check reports whether the object is about this project.
+func (o *object) check(value map[string]any) bool {
+	group, version, _ := strings.Cut(o.APIVersion, "/")
+	ours := o.keys("metadata.labels", o.Metadata.Labels)
+	ours = o.keys("metadata.annotations", o.Metadata.Annotations) || ours
+	switch {
+	case group == v1alpha1.GroupName:
+		o.custom(version, value)
+		return true
+	case group == "serving.knative.dev":
+		return o.service(value) || ours
+	case group == "tekton.dev":
+		return o.customRun(value) || ours
+	case o.APIVersion == "v1" && o.Kind == "ConfigMap":
+		return o.configMap() || ours
+	}
+	return ours
+}
+
+// report adds a problem at a field.
+func (o *object) report(field, format string, args ...any) {
+	p := Problem{File: o.file, Line: line(o.root, field), Field: field, What: fmt.Sprintf(format, args...)}
+	if o.Kind != "" {
+		p.Object = o.Kind + "/" + cmp.Or(o.Metadata.Name, o.Metadata.GenerateName+"…")
+	}
+	if !slices.Contains(o.Problems, p) {
+		o.Problems = append(o.Problems, p)
+	}
+}
+
+// child returns the value of a key, nil if there is none.
+func child(of *yaml.Node, key string) *yaml.Node {
+	for of.Kind == yaml.AliasNode {
+		of = of.Alias
+	}
+	if of.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(of.Content); i += 2 {
+		if of.Content[i].Value == key {
+			return of.Content[i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func lint(text string) *Linter {
+	l := &Linter{System: "knative-cdevents"}
+	l.Read("a.yaml", []byte(text))
+	return l
+}
+
+const (
+	gateHead   = "apiVersion: knative-cdevents.dev/v1alpha1\nkind: CanaryGate\nmetadata: {name: g}\n"
+	sourceHead = "apiVersion: knative-cdevents.dev/v1alpha1\nkind: CDEventSource\nmetadata: {name: s, namespace: shop}\n"
+	configHead = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: knative-cdevents, name: "
+)
+
+func TestProblems(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		line       int
+		field      string
+		what       string
+	}{
+		{"an unknown field", gateHead + "spec:\n  service: cart\n  shedule: {timeout: 1h}\n", 6, "spec.shedule", "this field does not exist; did you mean schedule?"},
+		{"an unknown field of a part", gateHead + "spec:\n  service: cart\n  metrics:\n    - type: ErrorRate\n      treshold: 1s\n", 8, "spec.metrics[0].treshold", "did you mean threshold?"},
+		{"a field beside the spec", gateHead + "specs:\n  service: cart\nspec: {service: cart}\n", 4, "specs", "did you mean spec?"},
+		{"no such type", gateHead + "spec:\n  service: cart\n  metrics:\n    - type: EntryErrors\n    - type: Errors\n", 8, "spec.metrics[1].type", "ErrorRate"},
+		{"no such duration", gateHead + "spec:\n  service: cart\n  schedule:\n    timeout: 1d\n", 7, "spec.schedule.timeout", "is not a duration"},
+		{"no time to judge", gateHead + "spec:\n  service: cart\n  schedule:\n    timeout: 2m\n", 7, "spec.schedule.timeout", "it must be longer than warmup"},
+		{"no service", gateHead + "spec: {}\n", 4, "spec.service", "the name of a Knative Service"},
+		{"the wrong type", gateHead + "spec:\n  service: cart\n  watch: yes please\n", 6, "spec.watch", "it "},
+		{"no such kind", strings.Replace(gateHead, "CanaryGate", "CanaryGates", 1), 2, "kind", "did you mean CanaryGate.v1alpha1?"},
+		{"no such version", strings.Replace(gateHead, "v1alpha1", "v1beta1", 1), 2, "kind", "knative-cdevents.dev/v1beta1 has no kind CanaryGate; did you mean CanaryGate.v1alpha1?"},
+		{"no name", "apiVersion: knative-cdevents.dev/v1alpha1\nkind: CanaryGate\nspec: {service: cart}\n", 1, "metadata", "set metadata.name"},
+
+		{"a path as sink", sourceHead + "spec:\n  sink:\n    uri: /events\n", 6, "spec.sink.uri", "http://HOST/PATH"},
+		{"another's sink", sourceHead + "spec:\n  sink:\n    ref: {apiVersion: v1, kind: Service, name: a, namespace: bank}\n", 6, "spec.sink.ref", "only to objects in its own namespace"},
+		{"others' events", sourceHead + "spec:\n  namespaceSelector: {}\n  sink: {uri: http://sink}\n", 5, "spec.namespaceSelector", "is allowed only for sources in namespace knative-cdevents"},
+		{"a wrong expression", sourceHead + "spec:\n  sink: {uri: http://sink}\n  filters:\n    - cesql: 1 + 1\n", 7, "spec.filters[0]", ""},
+		{"no such replay", sourceHead + "spec:\n  sink: {uri: http://sink}\n  replay: All\n", 6, "spec.replay", "it must be one of None, Current"},
+		{"in a list", "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(sourceHead), "\n", "\n  ") + "\n  spec: {}\n", 7, "spec.sink", ""},
+		{"in the second document", "---\n# nothing\n---\n" + sourceHead + "spec: {sink: {uri: /a}}\n", 7, "spec.sink.uri", ""},
+		{"JSON", `{"apiVersion": "knative-cdevents.dev/v1alpha1", "kind": "CDEventSource", "metadata": {"name": "s"},` + "\n" + `"spec": {"sinks": {}}}`, 2, "spec.sinks", "did you mean sink?"},
+
+		{"an annotation of the Service", "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata:\n  name: cart\n  annotations:\n    cdevents.knative-cdevents.dev/comit-sha: abc\n", 6, "metadata.annotations[cdevents.knative-cdevents.dev/comit-sha]", "did you mean cdevents.knative-cdevents.dev/commit-sha?"},
+		{"a cluster in the wrong place", "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata:\n  name: cart\n  annotations:\n    stateful.knative-cdevents.dev/runtime: pekko\n", 6, "metadata.annotations[stateful.knative-cdevents.dev/runtime]", "move it to spec.template.metadata.annotations"},
+		{"no such runtime", "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: cart}\nspec:\n  template:\n    metadata:\n      annotations:\n        stateful.knative-cdevents.dev/runtime: erlang\n", 8, "spec.template.metadata.annotations[stateful.knative-cdevents.dev/runtime]", `it is "erlang"; it must be one of akka`},
+		{"a label of the namespace", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  labels:\n    cdevents.knative-cdevents.dev/enviroment: prod\n", 6, "metadata.labels[cdevents.knative-cdevents.dev/enviroment]", "did you mean cdevents.knative-cdevents.dev/environment?"},
+		{"no such setting", configHead + "config-cdevents}\ndata:\n  incident-outage: 1m\n", 5, "data[incident-outage]", "are not settings"},
+		{"a wrong setting", configHead + "config-cdevents}\ndata:\n  incident-outage-after: soon\n", 5, "data[incident-outage-after]", "must be a duration such as 10s"},
+		{"a gate in a CustomRun", "apiVersion: tekton.dev/v1beta1\nkind: CustomRun\nmetadata: {generateName: judge-}\nspec:\n  customSpec:\n    apiVersion: knative-cdevents.dev/v1alpha1\n    kind: CanaryGate\n    spec:\n      service: cart\n      failOn: [Warn]\n", 10, "spec.customSpec.spec.failOn", "it must contain Fail"},
+		{"a gate in a Pipeline", "apiVersion: tekton.dev/v1\nkind: Pipeline\nmetadata: {name: p}\nspec:\n  tasks:\n    - name: judge\n      taskSpec:\n        apiVersion: knative-cdevents.dev/v1alpha1\n        kind: CanaryGate\n        spec: {servise: cart}\n", 10, "spec.tasks[0].taskSpec.spec.servise", "did you mean service?"},
+		{"no YAML", "a: [\n", 0, "", "it is not valid YAML"},
+		{"a template", "a: {{ .Values.a }}\nb: [\n", 0, "", "render it first"},
+	} {
+		l := lint(c.text)
+		i := slices.IndexFunc(l.Problems, func(p Problem) bool {
+			return p.Field == c.field && p.Line == c.line && strings.Contains(p.What, c.what)
+		})
+		if i < 0 {
+			t.Errorf("%s: want %s in line %d with %q, got %+v", c.name, c.field, c.line, c.what, l.Problems)
+		}
+	}
+}
+
+// What is right, and what is not ours, has no problem.
+func TestRight(t *testing.T) {
+	for _, text := range []string{
+		"", "# nothing\n", gateHead + "spec: {service: cart}\n", gateHead + "spec: &s {service: cart}\nstatus: {}\n",
+		sourceHead + "spec:\n  sink: {uri: http://sink}\n  ceOverrides: {extensions: {team: a}}\n  selector: {matchLabels: {a: b}}\n",
+		strings.Replace(sourceHead, ", namespace: shop", "", 1) + "spec:\n  namespaceSelector: {}\n  sink: {ref: {apiVersion: v1, kind: Service, name: a, namespace: bank}}\n",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config-cdevents, namespace: other}\ndata: {a: b}\n",
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {templates: []}\n",
+	} {
+		if l := lint(text); len(l.Problems) > 0 {
+			t.Errorf("%s\nhas problems %+v", text, l.Problems)
+		}
+	}
+}
+
+// The manifests of this repository are right.
+func TestOwnManifests(t *testing.T) {
+	l := &Linter{System: "knative-cdevents"}
+	for _, dir := range []string{"config/samples", "config/tekton", "config/recipes", "config/optional", "config"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
+				return err
+			}
+			raw, err := os.ReadFile(path) //nolint:gosec // a file of this repository
+			if err != nil {
+				return err
+			}
+			l.Read(path, raw)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(l.Problems) > 0 || l.Checked < 5 {
+		t.Errorf("%d of %d objects were checked: %+v", l.Checked, l.Objects, l.Problems)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"schedule", "service", "score"}
+	for word, want := range map[string]string{"shedule": "schedule", "Service": "service", "zebra": "", "x": ""} {
+		if got := nearest(word, known); got != want {
+			t.Errorf("%s is near %q, want %q", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/route"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+)
+
+// domain ends the domains of all labels and annotations of this project.
+const domain = "knative-cdevents.dev"
+
+// knownKeys are the labels and annotations of this project that users write, apart from those that declare a stateful
+// cluster.
+func knownKeys() []string {
+	return append(cdevents.CarriedAnnotations(), route.EnvironmentLabel, v1alpha1.SinkHostsAnnotation,
+		v1alpha1.ForgetAnnotation, v1alpha1.GroupName+"/environment", v1alpha1.GroupName+"/sidecar",
+		v1alpha1.GroupName+"/sink",
+		v1alpha1.GroupName+"/aggregate-to-environments")
+}
+
+// inDomain reports whether a label or annotation is one of this project.
+func inDomain(key string) bool {
+	of, _, has := strings.Cut(key, "/")
+	return has && (of == domain || strings.HasSuffix(of, "."+domain))
+}
+
+// keys reports labels or annotations of this project that do not exist. It returns whether there is any of the project.
+func (o *object) keys(field string, all map[string]string) (ours bool) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if !inDomain(key) {
+			continue
+		}
+		at := field + "[" + key + "]"
+		switch {
+		case strings.HasPrefix(key, v1alpha1.StatefulPrefix):
+			if group, _, _ := strings.Cut(o.APIVersion, "/"); group == "serving.knative.dev" && field == "metadata.annotations" &&
+				o.Kind != "Revision" {
+				o.report(at, "it has no effect here; move it to spec.template.metadata.annotations, which reach the pods")
+			}
+		case !slices.Contains(knownKeys(), key):
+			o.report(at, "it does not exist; %s", orNearest(key, knownKeys()))
+		}
+		ours = true
+	}
+	return ours
+}
+
+// service checks the template of a Knative Service or Configuration.
+func (o *object) service(value map[string]any) bool {
+	raw, err := json.Marshal(value["spec"])
+	if err != nil {
+		return false
+	}
+	var spec struct {
+		Template struct {
+			Metadata struct {
+				Labels      map[string]string `json:"labels"`
+				Annotations map[string]string `json:"annotations"`
+			} `json:"metadata"`
+		} `json:"template"`
+	}
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return false // Serving says what is wrong with its own objects
+	}
+	const labels, annotations = "spec.template.metadata.labels", "spec.template.metadata.annotations"
+	m := spec.Template.Metadata
+	ours := o.keys(labels, m.Labels)
+	ours = o.keys(annotations, m.Annotations) || ours
+	_, declared, err := v1alpha1.ParseStateful(m.Annotations)
+	for _, e := range joined(err) {
+		field, what := annotations, e.Error()
+		if rest, is := strings.CutPrefix(what, "annotation "); is {
+			key, tail, _ := strings.Cut(rest, " ")
+			if field += "[" + key + "]"; strings.HasPrefix(tail, "is ") {
+				what = "it " + tail
+			}
+		}
+		o.report(field, "%s", what)
+	}
+	return declared || ours
+}
+
+// joined returns the errors that were joined.
+func joined(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if all, is := err.(interface{ Unwrap() []error }); is {
+		var out []error
+		for _, e := range all.Unwrap() {
+			out = append(out, joined(e)...)
+		}
+		return out
+	}
+	return []error{err}
+}
+
+// configMap checks ConfigMap config-cdevents as the webhook does. config-canary has queries, whose parser would make the
+// program 2 MB larger.
+func (o *object) configMap() bool {
+	if o.Metadata.Name != settings.Name || o.Metadata.Namespace != "" && o.Metadata.Namespace != o.System {
+		return false
+	}
+	var c corev1.ConfigMap
+	if err := json.Unmarshal(o.raw, &c); err != nil {
+		return false // kubectl says what is wrong
+	}
+	c.Namespace = o.System
+	_, err := settings.Check(&c)
+	if err == nil {
+		return true
+	}
+	prefix := "ConfigMap " + c.Namespace + "/" + c.Name + ": "
+	for _, text := range strings.Split(err.Error(), "\n") {
+		text = strings.TrimPrefix(text, prefix)
+		field := "data"
+		for _, key := range slices.Sorted(maps.Keys(c.Data)) {
+			if strings.HasPrefix(text, key+" ") || strings.Contains(text, `"`+key+`"`) {
+				field = "data[" + key + "]"
+				break
+			}
+		}
+		o.report(field, "%s", text)
+	}
+	return true
+}
