@@ -114,14 +114,15 @@ format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
-generate: ## Generate deep copies, golden files and the API reference of the documentation, dashboards, and the templates of the Helm chart .ci/release
+generate: ## Generate deep copies, golden files, references, dashboards, the templates of the Helm chart, and NOTICE
 	@.ci/tool controller-gen object:headerFile=.ci/header.txt paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/template
 	@go run ./config/reference
 	@go run ./cli/command/reference
 	@go run ./dashboards/generate
-	@go run ./charts/generate .ci/release
+	@go run ./charts/generate
+	@$(MAKE) notice
 
 .PHONY: verify
 verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
@@ -284,8 +285,9 @@ release: bin/release ## Write a release to release/ (VERSION=v1.2.3); KO_DOCKER_
 chart: ## Write the Helm chart to release/, with images by digest; VERSION=v1.2.3 sets its version, IMAGES=false leaves the images as they are
 	@.ci/chart $(VERSION)
 
-# The systems that "make release-plugin" builds for.
-PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 .ci/release
+.PHONY: release-check
+release-check: ## Make a release in two clones, compare all bytes, and push, sign and verify it on this machine (long: all platforms twice)
+	@.ci/release-check
 
 .PHONY: release-clients
 release-clients: ## Write the client libraries for Java to release-clients/, as a Maven repository (VERSION=v1.2.3; GPG_KEY=ID signs; needs a JDK 17 and Maven)
