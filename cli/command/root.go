@@ -76,7 +76,7 @@ func New(o Options, args []string) *cobra.Command {
 	}
 	e.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&e.system, "system-namespace", "knative-cdevents", "The namespace of the controller")
-	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard())
+	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard(), e.compare())
 	e.completeFlags(root)
 	if filepath.Base(o.Program) == Completer {
 		args = append([]string{cobra.ShellCompRequestCmd}, args...)

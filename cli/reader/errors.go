@@ -92,7 +92,7 @@ func notInstalled(of schema.GroupVersionResource) string {
 func remedy(of schema.GroupVersionResource, namespace string) string {
 	switch {
 	case of == v1alpha1.SubjectResource, of == v1alpha1.BaselineResource, of == v1alpha1.PlacementResource,
-		of == leases, of == deployments:
+		of == v1alpha1.GateRunResource, of == leases, of == deployments:
 		return "ask an operator for ClusterRole knative-cdevents-ledger-view in namespace " + namespace
 	case namespace == "":
 		return "choose a namespace with -n, or ask an operator for ClusterRole view in all"

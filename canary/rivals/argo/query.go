@@ -19,32 +19,42 @@ import (
 // durations. Nothing else of PromQL is computed.
 type Query struct{ expr parser.Expr }
 
-// Counts are the canary's requests in a window, by the first digit of their code, with a histogram in seconds.
+// Counts are the canary's requests in a window.
 type Counts struct {
-	ByClass         map[byte]float64
+	// Other is all that is neither a client error nor a server error.
+	Other, ClientErrors, Errors float64
+	// Bounds and Buckets are a histogram in seconds.
 	Bounds, Buckets []float64
+	// Long is how long the window is.
+	Long time.Duration
 }
 
-// argument is an argument of a template. Its value does not matter in a selector.
+// argument is an argument of a template. Its value does not matter in a selector, unless it is a code.
 var argument = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+
+// someArgument stands for all of them.
+const someArgument = "some_argument"
 
 // ReadQuery returns a query, or why it cannot be computed.
 func ReadQuery(text string) (*Query, error) {
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(argument.ReplaceAllString(text, "x"))
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(argument.ReplaceAllString(text, someArgument))
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be read: %w", err)
 	}
 	q := &Query{expr}
-	_, err = q.Of(func(_ time.Duration, _ bool) (Counts, error) { return Counts{}, nil })
+	_, err = q.Of(func(time.Duration, bool, bool) (Counts, error) { return Counts{}, nil })
 	return q, err
 }
 
-// Of computes the query. counts returns what happened within some time before, or between the last two scrapes.
-func (q *Query) Of(counts func(within time.Duration, last bool) (Counts, error)) (float64, error) {
+// history returns what happened within some time before, or between the last two scrapes, with a histogram or without.
+type history = func(within time.Duration, last, histogram bool) (Counts, error)
+
+// Of computes the query.
+func (q *Query) Of(counts history) (float64, error) {
 	return value(q.expr, counts)
 }
 
-func value(of parser.Expr, counts func(time.Duration, bool) (Counts, error)) (float64, error) {
+func value(of parser.Expr, counts history) (float64, error) {
 	switch e := of.(type) {
 	case *parser.ParenExpr:
 		return value(e.Expr, counts)
@@ -79,7 +89,7 @@ func value(of parser.Expr, counts func(time.Duration, bool) (Counts, error)) (fl
 	return 0, fmt.Errorf("%s cannot be computed from what is kept", of)
 }
 
-func call(e *parser.Call, counts func(time.Duration, bool) (Counts, error)) (float64, error) {
+func call(e *parser.Call, counts history) (float64, error) {
 	if e.Func.Name == "scalar" {
 		return value(e.Args[0], counts)
 	}
@@ -109,13 +119,13 @@ func call(e *parser.Call, counts func(time.Duration, bool) (Counts, error)) (flo
 	if err != nil {
 		return 0, err
 	}
-	c, err := counts(matrix.Range, last.Func.Name == "irate")
+	c, err := counts(matrix.Range, last.Func.Name == "irate", histogram)
 	if err != nil {
 		return 0, err
 	}
 	if histogram {
 		quantile, err := value(e.Args[0], counts)
-		if err != nil || len(classes) != len(firstDigits) {
+		if err != nil || slices.Contains(classes, false) {
 			return 0, fmt.Errorf("%s: durations are not kept by code", e)
 		}
 		seconds := flagger.Quantile(quantile, c.Bounds, c.Buckets)
@@ -128,40 +138,54 @@ func call(e *parser.Call, counts func(time.Duration, bool) (Counts, error)) (flo
 		return 0, fmt.Errorf("%s cannot be computed from what is kept", last)
 	}
 	n := 0.0
-	for _, class := range classes {
-		n += c.ByClass[class]
+	for i, of := range []float64{c.Other, c.ClientErrors, c.Errors} {
+		if classes[i] {
+			n += of
+		}
 	}
 	if last.Func.Name != "increase" {
-		n /= matrix.Range.Seconds()
+		n /= c.Long.Seconds()
 	}
 	return n, nil
 }
 
-const firstDigits = "2345"
+// codes are some of each class that is kept.
+var codes = [][]string{{"200", "204", "302"}, {"400", "404", "429"}, {"500", "503", "504"}}
 
 // codeLabel is the name of a label whose value is a status code or its class.
 var codeLabel = regexp.MustCompile(`(^|_)(code|status|code_class)$`)
 
 // classes returns the classes of codes that a selector selects. All other labels are taken to select the canary.
-func classes(matchers []*labels.Matcher) (out []byte, err error) {
-	for _, class := range []byte(firstDigits) {
-		selected := true
-		for _, m := range matchers {
-			if !codeLabel.MatchString(m.Name) {
-				continue
-			}
-			c := string(class)
-			is := m.Matches(c + "00")
-			if strings.HasSuffix(m.Name, "_class") {
-				is = m.Matches(c + "xx")
-			} else if is != m.Matches(c+"04") || is != m.Matches(c+"03") {
-				return nil, fmt.Errorf("%s divides a class of codes, and what is kept does not", m)
-			}
-			selected = selected && is
+func classes(matchers []*labels.Matcher) ([]bool, error) {
+	for _, m := range matchers {
+		if codeLabel.MatchString(m.Name) && strings.Contains(m.Value, someArgument) {
+			return nil, fmt.Errorf("the argument in %s is not known", m)
 		}
-		if selected {
-			out = append(out, class)
+	}
+	out := make([]bool, len(codes))
+	for i, class := range codes {
+		matches := 0
+		for _, code := range class {
+			if selects(matchers, code) {
+				matches++
+			}
+		}
+		if out[i] = matches == len(class); !out[i] && matches > 0 {
+			return nil, fmt.Errorf("it counts some codes like %s and not others, and what is kept does not tell them apart", class[0])
 		}
 	}
 	return out, nil
+}
+
+func selects(matchers []*labels.Matcher, code string) bool {
+	for _, m := range matchers {
+		of := code
+		if strings.HasSuffix(m.Name, "_class") {
+			of = code[:1] + "xx"
+		}
+		if codeLabel.MatchString(m.Name) && !m.Matches(of) {
+			return false
+		}
+	}
+	return true
 }

@@ -61,12 +61,13 @@ func (a Analysis) Run(window func(from, to time.Duration) (Window, bool)) (end P
 	failed := 0
 	for weight := a.StepWeight; ; {
 		at += a.Interval
+		if failed >= a.Threshold {
+			return Failed, at
+		}
 		w, known := window(at-a.MetricInterval, at)
 		switch {
 		case !known:
 			return Undecided, at - a.Interval
-		case failed >= a.Threshold:
-			return Failed, at
 		case !a.Holds(w):
 			failed++
 		case weight >= a.MaxWeight:

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/rivals/argo"
+	"github.com/knative-cdevents/knative-cdevents/canary/rivals/flagger"
+	"github.com/knative-cdevents/knative-cdevents/cli/compare"
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+)
+
+func (e *env) compare() *cobra.Command {
+	all, since, file, kayentaFor := false, "14d", "", 30*time.Minute
+	c := &cobra.Command{
+		Use:   "compare [SERVICE]",
+		Short: "Show what Flagger, Argo Rollouts and Kayenta would have decided on the same traffic",
+		Long: "Applies the rules of other tools to what finished runs of gates measured, and shows what became of each release.\n" +
+			"The rules are the defaults of each tool's documentation, or those of a Canary or an AnalysisTemplate.",
+		Args: cobra.MaximumNArgs(1),
+		Example: "  kubectl cdevents compare -n shop --since 14d\n" +
+			"  kubectl cdevents compare cart -n shop -f canary.yaml",
+		ValidArgsFunction: e.completeServices,
+	}
+	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Compare the runs of all namespaces")
+	c.Flags().StringVar(&since, "since", since, "How far back to look, such as 36h or 14d; runs are kept for at most 28d")
+	c.Flags().StringVarP(&file, "filename", "f", "", "A file with a Canary of Flagger or an AnalysisTemplate of Argo Rollouts")
+	c.Flags().DurationVar(&kayentaFor, "kayenta-lifetime", kayentaFor, "How long Kayenta compares; it has no default")
+	o := addOutput(c, false)
+	c.RunE = e.answers(o, &all, func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
+		back, err := span(since)
+		if err != nil {
+			return answer{}, fmt.Errorf("--since %s: %w", since, err)
+		}
+		rules, left := compare.Documented(kayentaFor), []string(nil)
+		if file != "" {
+			if left, err = readRules(file, &rules); err != nil {
+				return answer{}, fmt.Errorf("-f %s: %w", file, err)
+			}
+		}
+		found, err := e.reporter(r).Compare(ctx, namespace, strings.Join(args, ""), e.Now().Add(-back), rules)
+		if err != nil {
+			return answer{}, err
+		}
+		for _, l := range left {
+			found.Notes = append(found.Notes, "left out of "+file+": "+l)
+		}
+		return answer{"Comparison", found, func() { e.showComparison(found, namespace) }}, nil
+	})
+	return c
+}
+
+// span reads a duration, which may be in days.
+func span(text string) (time.Duration, error) {
+	if days, is := strings.CutSuffix(text, "d"); is {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("it must be a duration above 0, such as 36h or 14d")
+	}
+	return d, nil
+}
+
+// readRules reads the rules of one tool, and returns what cannot be computed.
+func readRules(file string, to *compare.Rules) (left []string, err error) {
+	raw, err := os.ReadFile(file) //nolint:gosec // the user chooses it
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules: %w", err)
+	}
+	var is struct {
+		Kind string `json:"kind"`
+	}
+	if err := yaml.Unmarshal(raw, &is); err != nil {
+		return nil, fmt.Errorf("reading the rules: %w", err)
+	}
+	switch is.Kind {
+	case "Canary":
+		to.Flagger, left, err = flagger.Read(raw)
+	case "AnalysisTemplate", "ClusterAnalysisTemplate":
+		to.Argo, left, err = argo.Read(raw)
+	default:
+		err = fmt.Errorf("kind %q is not known; use a Canary of Flagger or an AnalysisTemplate of Argo Rollouts, one in a file", is.Kind)
+	}
+	return left, err //nolint:wrapcheck // the error is complete
+}
+
+func (e *env) showComparison(c *compare.Comparison, namespace string) {
+	for _, n := range c.Notes {
+		e.note("note: %s", n)
+	}
+	if len(c.Rows) == 0 {
+		e.note("No finished run of a gate has been kept since %s", e.stamp(c.Since))
+		return
+	}
+	t := &screen.Table{
+		Titles: append(append([]string{"NAMESPACE", "CANARY", "ENDED", "GATE"}, upper(compare.Tools)...), "AFTERWARDS"),
+		Least:  []int{8, 10, 0, 10, 10, 10, 10, 8},
+	}
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		name := r.Canary
+		if r.Sharded {
+			name += "*"
+		}
+		cells := []screen.Cell{screen.Text(r.Namespace), screen.Text(name), screen.Text(e.stamp(r.End)), opinion(r.Ours)}
+		for _, o := range r.Others {
+			cells = append(cells, opinion(o))
+		}
+		t.Add(append(cells, screen.Text(string(r.Afterwards)))...)
+	}
+	if namespace != "" {
+		t.Hide("NAMESPACE")
+	}
+	e.Screen.Table(t)
+	e.Screen.Printf("\n")
+	t = &screen.Table{Titles: []string{"TOOL", "AS THE GATE", "STOPPED, KEPT LATER", "PASSED, BAD LATER", "UNDECIDED", "NO DATA"}}
+	for _, of := range c.Totals {
+		cells := []screen.Cell{screen.Text(of.Tool)}
+		for _, n := range []int{of.Agreed, of.StoppedKept, of.PassedBad, of.Undecided, of.NoData} {
+			cells = append(cells, screen.Text(strconv.Itoa(n)))
+		}
+		t.Add(cells...)
+	}
+	e.Screen.Table(t)
+	e.showLooks(c)
+	e.Screen.Printf("\n")
+	for _, rule := range c.Rules {
+		e.Screen.Wrapped(screen.Text("rule   "), rule)
+	}
+	for _, limit := range c.Limits {
+		e.Screen.Wrapped(screen.Text("limit  "), limit)
+	}
+}
+
+// showLooks shows the rows that are worth a look, and why there is no data.
+func (e *env) showLooks(c *compare.Comparison) {
+	e.Screen.Printf("\n")
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		if len(r.Look) > 0 {
+			e.Screen.Wrapped(screen.Cell{Text: "look   ", Style: screen.Unsure}, fmt.Sprintf("%s (%s): %s", r.Canary, r.Ours.Verdict, strings.Join(r.Look, "; ")))
+		}
+		for _, o := range r.Others {
+			if o.Decision == compare.NoData {
+				e.Screen.Wrapped(screen.Text("look   "), fmt.Sprintf("%s: no data for %s: %s", r.Canary, o.Tool, o.Verdict))
+			}
+		}
+	}
+}
+
+func upper(names []string) (out []string) {
+	for _, n := range names {
+		out = append(out, strings.ToUpper(n))
+	}
+	return out
+}
+
+// opinion says what a tool decided, after how many minutes and requests of the canary.
+func opinion(o compare.Opinion) screen.Cell {
+	after := fmt.Sprintf(" after %.1f min, %.0f requests", o.Minutes, o.Requests)
+	switch o.Decision {
+	case compare.NoData:
+		return screen.Cell{Text: "no data", Style: screen.Unsure}
+	case compare.Undecided:
+		word := "undecided"
+		if o.Verdict != "" {
+			word = o.Verdict
+		}
+		return screen.Cell{Text: word + after, Style: screen.Unsure}
+	case compare.Stops:
+		return screen.Cell{Text: o.Verdict + after, Style: screen.Bad}
+	case compare.Promotes:
+	}
+	return screen.Cell{Text: o.Verdict + after, Style: screen.Good}
+}
