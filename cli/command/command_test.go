@@ -99,6 +99,7 @@ func TestCommands(t *testing.T) {
 	t.Run("serverless", func(t *testing.T) { f.serverless(t, reading) })
 	t.Run("watch", func(t *testing.T) { f.watch(t, reading) })
 	t.Run("rights", func(t *testing.T) { f.rights(t) })
+	t.Run("compare", func(t *testing.T) { f.compare(t, reading) })
 	t.Run("plugin", func(t *testing.T) { plugin(t, admin) })
 	t.Run("not installed", func(t *testing.T) {
 		f.uninstall(t)

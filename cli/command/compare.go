@@ -36,7 +36,7 @@ func (e *env) compare() *cobra.Command {
 	c.Flags().StringVar(&since, "since", since, "How far back to look, such as 36h or 14d; runs are kept for at most 28d")
 	c.Flags().StringVarP(&file, "filename", "f", "", "A file with a Canary of Flagger or an AnalysisTemplate of Argo Rollouts")
 	c.Flags().DurationVar(&kayentaFor, "kayenta-lifetime", kayentaFor, "How long Kayenta compares; it has no default")
-	o := addOutput(c, false)
+	o := addOutput(c, true)
 	c.RunE = e.answers(o, &all, func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
 		back, err := span(since)
 		if err != nil {
@@ -55,7 +55,7 @@ func (e *env) compare() *cobra.Command {
 		for _, l := range left {
 			found.Notes = append(found.Notes, "left out of "+file+": "+l)
 		}
-		return answer{"Comparison", found, func() { e.showComparison(found, namespace) }}, nil
+		return answer{"Comparison", found, func() { e.showComparison(found, namespace, o.isWide()) }}, nil
 	})
 	return c
 }
@@ -97,7 +97,7 @@ func readRules(file string, to *compare.Rules) (left []string, err error) {
 	return left, err //nolint:wrapcheck // the error is complete
 }
 
-func (e *env) showComparison(c *compare.Comparison, namespace string) {
+func (e *env) showComparison(c *compare.Comparison, namespace string, wide bool) {
 	for _, n := range c.Notes {
 		e.note("note: %s", n)
 	}
@@ -115,9 +115,9 @@ func (e *env) showComparison(c *compare.Comparison, namespace string) {
 		if r.Sharded {
 			name += "*"
 		}
-		cells := []screen.Cell{screen.Text(r.Namespace), screen.Text(name), screen.Text(e.stamp(r.End)), opinion(r.Ours)}
-		for _, o := range r.Others {
-			cells = append(cells, opinion(o))
+		cells := []screen.Cell{screen.Text(r.Namespace), screen.Text(name), screen.Text(e.age(r.End) + " ago")}
+		for _, o := range append([]compare.Opinion{r.Ours}, r.Others...) {
+			cells = append(cells, opinion(o, wide))
 		}
 		t.Add(append(cells, screen.Text(string(r.Afterwards)))...)
 	}
@@ -138,10 +138,10 @@ func (e *env) showComparison(c *compare.Comparison, namespace string) {
 	e.showLooks(c)
 	e.Screen.Printf("\n")
 	for _, rule := range c.Rules {
-		e.Screen.Wrapped(screen.Text("rule   "), rule)
+		e.Screen.Wrapped(screen.Text("rule    "), rule)
 	}
 	for _, limit := range c.Limits {
-		e.Screen.Wrapped(screen.Text("limit  "), limit)
+		e.Screen.Wrapped(screen.Text("limit   "), limit)
 	}
 }
 
@@ -151,12 +151,16 @@ func (e *env) showLooks(c *compare.Comparison) {
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		if len(r.Look) > 0 {
-			e.Screen.Wrapped(screen.Cell{Text: "look   ", Style: screen.Unsure}, fmt.Sprintf("%s (%s): %s", r.Canary, r.Ours.Verdict, strings.Join(r.Look, "; ")))
+			e.Screen.Wrapped(screen.Cell{Text: "look    ", Style: screen.Unsure}, fmt.Sprintf("%s (%s): %s", r.Canary, r.Ours.Verdict, strings.Join(r.Look, "; ")))
 		}
+		var lacks []string
 		for _, o := range r.Others {
 			if o.Decision == compare.NoData {
-				e.Screen.Wrapped(screen.Text("look   "), fmt.Sprintf("%s: no data for %s: %s", r.Canary, o.Tool, o.Verdict))
+				lacks = append(lacks, o.Tool+": "+o.Verdict)
 			}
+		}
+		if len(lacks) > 0 {
+			e.Screen.Wrapped(screen.Text("no data "), fmt.Sprintf("%s: %s", r.Canary, strings.Join(lacks, "; ")))
 		}
 	}
 }
@@ -168,9 +172,12 @@ func upper(names []string) (out []string) {
 	return out
 }
 
-// opinion says what a tool decided, after how many minutes and requests of the canary.
-func opinion(o compare.Opinion) screen.Cell {
-	after := fmt.Sprintf(" after %.1f min, %.0f requests", o.Minutes, o.Requests)
+// opinion says what a tool decided, after how many minutes and, if wide, requests of the canary.
+func opinion(o compare.Opinion, wide bool) screen.Cell {
+	after := fmt.Sprintf(", %v min", o.Minutes)
+	if wide {
+		after += fmt.Sprintf(", %.0f requests", o.Requests)
+	}
 	switch o.Decision {
 	case compare.NoData:
 		return screen.Cell{Text: "no data", Style: screen.Unsure}

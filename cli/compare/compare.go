@@ -238,15 +238,28 @@ func Ours(v verdict.Verdict) Decision {
 func (r Rules) Describe() []string {
 	var metrics []string
 	for _, m := range r.Argo {
-		metrics = append(metrics, fmt.Sprintf("%s from %s on every %s", m.Name, m.Start, m.Interval))
+		metrics = append(metrics, fmt.Sprintf("%s every %s from %s on, more than %d failures fail",
+			m.Name, short(m.Interval), short(m.Start), m.FailureLimit))
 	}
 	f := r.Flagger
-	return []string{
-		fmt.Sprintf("Flagger %s: every %s, rolled back after %d failed checks, promoted after %d good ones; success rate at least %v %%, 99th percentile at most %s",
-			flagger.Version, f.Interval, f.Threshold, (f.MaxWeight+f.StepWeight-1)/f.StepWeight, f.MinSuccessRate, f.MaxDuration),
-		fmt.Sprintf("Argo Rollouts %s: %s", argo.Version, strings.Join(metrics, ", ")),
-		fmt.Sprintf("Kayenta %s: errors and mean duration, a value a minute for %s", kayenta.Version, r.KayentaFor),
+	durations := ""
+	if f.MaxDuration > 0 {
+		durations = fmt.Sprintf(", 99th percentile at most %s", short(f.MaxDuration))
 	}
+	return []string{
+		fmt.Sprintf("Flagger %s: a check every %s, rolled back after %d failed ones, promoted after %d good ones; success rate at least %v %%%s",
+			flagger.Version, short(f.Interval), f.Threshold, (f.MaxWeight+f.StepWeight-1)/f.StepWeight, f.MinSuccessRate, durations),
+		fmt.Sprintf("Argo Rollouts %s: %s", argo.Version, strings.Join(metrics, "; ")),
+		fmt.Sprintf("Kayenta %s: errors and mean duration, a value a minute for %s", kayenta.Version, short(r.KayentaFor)),
+	}
+}
+
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
 }
 
 // Decided are the decisions that stop a release or let it pass.

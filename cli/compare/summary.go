@@ -34,7 +34,9 @@ type Row struct {
 }
 
 // bad reports whether the release turned out to be bad.
-func (r *Row) bad() bool { return r.Afterwards == timeline.RolledBack || r.Afterwards == timeline.Incident }
+func (r *Row) bad() bool {
+	return r.Afterwards == timeline.RolledBack || r.Afterwards == timeline.Incident
+}
 
 // wrong says how a decision and what happened afterwards do not go together; empty if they do.
 func (r *Row) wrong(d Decision) string {

@@ -35,7 +35,7 @@ func (t Timeline) Fate(canary string, from, to time.Time) (is Fate, at time.Time
 			is, at = Kept, e.Time
 		case e.kind == lifecycle.IncidentDetected && e.Time.Before(to.Add(incidentWithin)):
 			return Incident, e.Time
-		case (e.kind == lifecycle.Upgraded || e.kind == lifecycle.RolledBack) && is == Kept:
+		case e.kind == lifecycle.Upgraded || e.kind == lifecycle.RolledBack:
 			return is, at // another Revision has the traffic
 		}
 	}

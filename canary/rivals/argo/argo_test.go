@@ -26,7 +26,9 @@ func TestHowLongItTakes(t *testing.T) {
 			return map[bool]float64{true: 0, false: 1}[at < 25*time.Minute]
 		}, argo.Successful, 40 * time.Minute},
 	} {
-		if end, when := argo.Documented().Run(func(at time.Duration) (float64, bool) { return c.of(at), c.end != argo.Undecided || at <= 17*time.Minute }); end != c.end || when != c.when {
+		if end, when := argo.Documented().Run(func(at time.Duration) (float64, bool) {
+			return c.of(at), c.end != argo.Undecided || at <= 17*time.Minute
+		}); end != c.end || when != c.when {
 			t.Errorf("%s: %s after %s, want %s after %s", name, end, when, c.end, c.when)
 		}
 	}

@@ -79,10 +79,10 @@ func TestQueries(t *testing.T) {
 		return argo.Counts{Other: 80, ClientErrors: 15, Errors: 5, Bounds: []float64{.1, .5, 1}, Buckets: []float64{90, 0, 10}, Long: within}, nil
 	}
 	for text, want := range map[string]float64{
-		`sum(rate(requests_total{code!~"5.."}[2m])) / sum(rate(requests_total[2m]))`:                            .95,
-		`100 * sum(increase(requests_total{response_code=~"[45].*"}[2m])) / sum(increase(requests_total[2m]))`:  20,
-		`1 - (sum(rate(x{response_code_class="5xx"}[2m])) / sum(rate(x[2m])))`:                                  .95,
-		`sum(rate(requests_total[2m]))`:                                                                         100. / 120,
+		`sum(rate(requests_total{code!~"5.."}[2m])) / sum(rate(requests_total[2m]))`:                           .95,
+		`100 * sum(increase(requests_total{response_code=~"[45].*"}[2m])) / sum(increase(requests_total[2m]))`: 20,
+		`1 - (sum(rate(x{response_code_class="5xx"}[2m])) / sum(rate(x[2m])))`:                                 .95,
+		`sum(rate(requests_total[2m]))`: 100. / 120,
 		`histogram_quantile(0.95, sum by (le) (rate(istio_request_duration_milliseconds_bucket{app="x"}[2m])))`: 750,
 		`scalar(sum(increase(http_server_request_duration_seconds_count{app="x"}[2m])))`:                        100,
 	} {
