@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -182,16 +183,9 @@ type packed struct {
 // Pack returns the record as JSON of at most MostBytes.
 func (r *Record) Pack() ([]byte, error) {
 	for of := *r; ; of.widen() {
-		plain, err := json.Marshal(&of)
-		if err != nil {
-			return nil, fmt.Errorf("writing what a run measured: %w", err)
-		}
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		if _, err := w.Write(plain); err != nil {
-			return nil, fmt.Errorf("packing what a run measured: %w", err)
-		}
-		if err := w.Close(); err != nil {
+		if err := errors.Join(json.NewEncoder(w).Encode(&of), w.Close()); err != nil {
 			return nil, fmt.Errorf("packing what a run measured: %w", err)
 		}
 		raw, err := json.Marshal(packed{b.Bytes()})
@@ -214,13 +208,9 @@ func Unpack(raw []byte) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpacking what a run measured: %w", err)
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, mostUnpacked))
-	if err != nil {
-		return nil, fmt.Errorf("unpacking what a run measured: %w", err)
-	}
 	out := &Record{}
-	if err := json.Unmarshal(plain, out); err != nil {
-		return nil, fmt.Errorf("reading what a run measured: %w", err)
+	if err := json.NewDecoder(io.LimitReader(r, mostUnpacked)).Decode(out); err != nil {
+		return nil, fmt.Errorf("unpacking what a run measured: %w", err)
 	}
 	return out, nil
 }

@@ -55,6 +55,11 @@ func (e *env) compare() *cobra.Command {
 		for _, l := range left {
 			found.Notes = append(found.Notes, "left out of "+file+": "+l)
 		}
+		if file != "" {
+			found.Rules += "; those of " + file + ", and otherwise the defaults of their documentation"
+		} else {
+			found.Rules += "; the defaults of their documentation"
+		}
 		return answer{"Comparison", found, func() { e.showComparison(found, namespace, o.isWide()) }}, nil
 	})
 	return c
@@ -106,8 +111,8 @@ func (e *env) showComparison(c *compare.Comparison, namespace string, wide bool)
 		return
 	}
 	t := &screen.Table{
-		Titles: append(append([]string{"NAMESPACE", "CANARY", "ENDED", "GATE"}, upper(compare.Tools)...), "AFTERWARDS"),
-		Least:  []int{8, 10, 0, 10, 10, 10, 10, 8},
+		Titles: []string{"NAMESPACE", "CANARY", "ENDED", "GATE", "FLAGGER", "ARGO", "KAYENTA", "AFTERWARDS"},
+		Least:  []int{8, 10, 0, 8, 8, 8, 8, 10},
 	}
 	for i := range c.Rows {
 		r := &c.Rows[i]
@@ -135,61 +140,33 @@ func (e *env) showComparison(c *compare.Comparison, namespace string, wide bool)
 		t.Add(cells...)
 	}
 	e.Screen.Table(t)
-	e.showLooks(c)
 	e.Screen.Printf("\n")
-	for _, rule := range c.Rules {
-		e.Screen.Wrapped(screen.Text("rule    "), rule)
+	for i := range c.Rows {
+		if r := &c.Rows[i]; len(r.Look) > 0 {
+			e.Screen.Wrapped(screen.Cell{Text: "look    ", Style: screen.Unsure}, fmt.Sprintf("%s (%s): %s", r.Canary, r.Ours.Verdict, strings.Join(r.Look, "; ")))
+		}
 	}
+	e.Screen.Wrapped(screen.Text("rules   "), c.Rules)
 	for _, limit := range c.Limits {
 		e.Screen.Wrapped(screen.Text("limit   "), limit)
 	}
 }
 
-// showLooks shows the rows that are worth a look, and why there is no data.
-func (e *env) showLooks(c *compare.Comparison) {
-	e.Screen.Printf("\n")
-	for i := range c.Rows {
-		r := &c.Rows[i]
-		if len(r.Look) > 0 {
-			e.Screen.Wrapped(screen.Cell{Text: "look    ", Style: screen.Unsure}, fmt.Sprintf("%s (%s): %s", r.Canary, r.Ours.Verdict, strings.Join(r.Look, "; ")))
-		}
-		var lacks []string
-		for _, o := range r.Others {
-			if o.Decision == compare.NoData {
-				lacks = append(lacks, o.Tool+": "+o.Verdict)
-			}
-		}
-		if len(lacks) > 0 {
-			e.Screen.Wrapped(screen.Text("no data "), fmt.Sprintf("%s: %s", r.Canary, strings.Join(lacks, "; ")))
-		}
-	}
-}
-
-func upper(names []string) (out []string) {
-	for _, n := range names {
-		out = append(out, strings.ToUpper(n))
-	}
-	return out
-}
-
 // opinion says what a tool decided, after how many minutes and, if wide, requests of the canary.
 func opinion(o compare.Opinion, wide bool) screen.Cell {
-	after := fmt.Sprintf(", %v min", o.Minutes)
+	text, style := string(o.Decision), screen.Unsure
+	switch {
+	case o.Tool == compare.Gate:
+		text, style = o.Verdict, verdictStyle(o.Verdict)
+	case o.Decision == compare.NoData:
+		return screen.Cell{Text: "no data: " + o.Verdict, Style: style}
+	case o.Decision == compare.Undecided:
+		text = "undecided"
+	default:
+		style = verdictStyle(text)
+	}
 	if wide {
-		after += fmt.Sprintf(", %.0f requests", o.Requests)
+		return screen.Cell{Text: fmt.Sprintf("%s %vm, %.0f requests", text, o.Minutes, o.Requests), Style: style}
 	}
-	switch o.Decision {
-	case compare.NoData:
-		return screen.Cell{Text: "no data", Style: screen.Unsure}
-	case compare.Undecided:
-		word := "undecided"
-		if o.Verdict != "" {
-			word = o.Verdict
-		}
-		return screen.Cell{Text: word + after, Style: screen.Unsure}
-	case compare.Stops:
-		return screen.Cell{Text: o.Verdict + after, Style: screen.Bad}
-	case compare.Promotes:
-	}
-	return screen.Cell{Text: o.Verdict + after, Style: screen.Good}
+	return screen.Cell{Text: fmt.Sprintf("%s %vm", text, o.Minutes), Style: style}
 }

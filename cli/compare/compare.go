@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -39,6 +38,9 @@ const (
 	step    = time.Minute
 	scrapes = time.Minute
 )
+
+// Gate is the name of our own.
+const Gate = "gate"
 
 // Tools are the names of the others.
 var Tools = []string{"Flagger", "Argo Rollouts", "Kayenta"}
@@ -119,7 +121,7 @@ func (v *view) between(side func(*traffic.Window) *traffic.Side, from, to, longe
 			v.lacks = s.Lacks
 			return all, last, false
 		case w.To-w.From > longest && s.Entry.Requests > 0:
-			v.lacks = fmt.Sprintf("what was counted from minute %.1f to %.1f is known as a whole only", w.From.Minutes(), w.To.Minutes())
+			v.lacks = fmt.Sprintf("known only as a whole from minute %.1f to %.1f", w.From.Minutes(), w.To.Minutes())
 			return all, last, false
 		case w.To <= to:
 			all, last = all.Plus(s.Entry), s.Entry
@@ -144,31 +146,27 @@ func (r Rules) flagger(v *view) (Opinion, time.Duration) {
 
 // argo stops with the first metric that fails, and promotes with the last one that succeeds.
 func (r Rules) argo(v *view) (out Opinion, at time.Duration) {
-	lacks, last, undecided := "", time.Duration(0), false
+	stopped, lacks, undecided := time.Duration(math.MaxInt64), "", false
 	for _, m := range r.Argo {
 		v.lacks = ""
 		switch end, when := m.Run(func(at time.Duration) (float64, bool) { return measured(v, m, at) }); {
 		case v.lacks != "":
 			lacks = m.Name + ": " + v.lacks
-		case end == argo.Failed && (out.Decision == "" || when < at):
-			out, at = Opinion{Decision: Stops, Verdict: string(end)}, when
-		case end == argo.Successful:
-			last = max(last, when)
-		default: // an inconclusive analysis waits for a person
-			undecided = true
+		case end == argo.Failed:
+			stopped = min(stopped, when)
+		default:
+			at, undecided = max(at, when), undecided || end == argo.Undecided
 		}
 	}
 	v.lacks = ""
 	switch {
-	case out.Decision != "":
-		return out, at
-	case lacks != "":
+	case stopped != math.MaxInt64:
+		return Opinion{Decision: Stops, Verdict: string(argo.Failed)}, stopped
+	case lacks != "" || undecided:
 		v.lacks = lacks
 		return out, v.End()
-	case undecided:
-		return out, v.End()
 	}
-	return Opinion{Decision: Promotes, Verdict: string(argo.Successful)}, last
+	return Opinion{Decision: Promotes, Verdict: string(argo.Successful)}, at
 }
 
 func measured(v *view, m argo.Metric, at time.Duration) (value float64, known bool) {
@@ -234,33 +232,8 @@ func Ours(v verdict.Verdict) Decision {
 	return Undecided
 }
 
-// Describe says what the others judge by, in one line each.
-func (r Rules) Describe() []string {
-	var metrics []string
-	for _, m := range r.Argo {
-		metrics = append(metrics, fmt.Sprintf("%s every %s from %s on, more than %d failures fail",
-			m.Name, short(m.Interval), short(m.Start), m.FailureLimit))
-	}
-	f := r.Flagger
-	durations := ""
-	if f.MaxDuration > 0 {
-		durations = fmt.Sprintf(", 99th percentile at most %s", short(f.MaxDuration))
-	}
-	return []string{
-		fmt.Sprintf("Flagger %s: a check every %s, rolled back after %d failed ones, promoted after %d good ones; success rate at least %v %%%s",
-			flagger.Version, short(f.Interval), f.Threshold, (f.MaxWeight+f.StepWeight-1)/f.StepWeight, f.MinSuccessRate, durations),
-		fmt.Sprintf("Argo Rollouts %s: %s", argo.Version, strings.Join(metrics, "; ")),
-		fmt.Sprintf("Kayenta %s: errors and mean duration, a value a minute for %s", kayenta.Version, short(r.KayentaFor)),
-	}
-}
-
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	return text
-}
+// Versions says whose rules these are.
+var Versions = "Flagger " + flagger.Version + ", Argo Rollouts " + argo.Version + ", Kayenta " + kayenta.Version
 
 // Decided are the decisions that stop a release or let it pass.
 func (d Decision) Decided() bool { return slices.Contains([]Decision{Promotes, Stops}, d) }

@@ -77,8 +77,8 @@ type Comparison struct {
 	Since  time.Time `json:"since"`
 	Rows   []Row     `json:"rows"`
 	Totals []Total   `json:"totals"`
-	// Rules say what the others judge by, Limits what the comparison cannot say, and Notes what it could not read.
-	Rules  []string `json:"rules"`
+	// Rules say whose rules are applied, Limits what the comparison cannot say, and Notes what could not be read.
+	Rules  string   `json:"rules"`
 	Limits []string `json:"limits"`
 	Notes  []string `json:"notes,omitempty"`
 }
@@ -87,19 +87,15 @@ type Comparison struct {
 func (c *Comparison) Sum() {
 	slices.SortStableFunc(c.Rows, func(a, b Row) int { return b.End.Compare(a.End) })
 	c.Totals = make([]Total, 1+len(Tools))
-	undecided, sharded, acted := false, false, false
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		r.look()
-		sharded = sharded || r.Sharded
-		acted = acted || r.Ours.Decision == Stops && !r.DryRun
 		for j, o := range append([]Opinion{r.Ours}, r.Others...) {
 			t := &c.Totals[j]
 			t.Tool = o.Tool
 			switch wrong := r.wrong(o.Decision); {
 			case o.Decision == Undecided:
 				t.Undecided++
-				undecided = undecided || j > 0
 			case o.Decision == NoData:
 				t.NoData++
 			case wrong != "" && o.Decision == Stops:
@@ -112,17 +108,10 @@ func (c *Comparison) Sum() {
 			}
 		}
 	}
-	c.Limits = []string{"each tool would have shifted traffic at its own pace; here, all of them see what the canary really had"}
-	for _, l := range []struct {
-		holds bool
-		text  string
-	}{
-		{undecided, "a run ends with the gate's verdict: a tool that had not decided by then is undecided, and nothing is assumed about what came later"},
-		{sharded, "* is sharded: the others judge where requests enter, as they would; the gate also judges where they are handled"},
-		{acted, "a gate that is no dry run may be the reason for a rollback, so what happened after its Fail does not prove it right"},
-	} {
-		if l.holds {
-			c.Limits = append(c.Limits, l.text)
-		}
+	c.Limits = []string{
+		"a run ends with the gate's verdict: a tool that had not decided by then is undecided, and nothing is assumed about what came later",
+		"each tool would have shifted traffic at its own pace; here, all of them see what the canary really had",
+		"of a sharded Service (*), the others judge where requests enter, as they would; the gate also judges where they are handled",
+		"if a gate is no dry run, its Fail may be the reason for a rollback",
 	}
 }

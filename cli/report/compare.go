@@ -32,7 +32,7 @@ func (r *Reporter) Compare(
 		return run == nil || run.CompletionTime == nil || run.Baseline == nil || run.Evidence == nil ||
 			service != "" && run.Service.Name != service || run.CompletionTime.Time.Before(since)
 	})
-	out := &compare.Comparison{Since: since, Rows: []compare.Row{}, Rules: rules.Describe()}
+	out := &compare.Comparison{Since: since, Rows: []compare.Row{}, Rules: compare.Versions}
 	lines := map[types.UID]timeline.Timeline{}
 	for i := range runs {
 		run := runs[i].Status.Run
@@ -51,7 +51,7 @@ func (r *Reporter) Compare(
 			Baseline: run.Baseline.Name, Start: run.StartTime.Time, End: run.CompletionTime.Time, Sharded: measured.Sharded,
 			DryRun: slices.Contains(run.Reasons, string(verdict.DryRun)), Reasons: run.Reasons, Others: rules.Opinions(measured),
 			Ours: compare.Opinion{
-				Tool: "gate", Decision: compare.Ours(run.Verdict), Verdict: string(run.Verdict),
+				Tool: compare.Gate, Decision: compare.Ours(run.Verdict), Verdict: string(run.Verdict),
 				Minutes: math.Round(measured.End().Minutes()*10) / 10, Requests: compare.Requests(measured, measured.End()),
 			},
 		}

@@ -21,36 +21,20 @@ type Metric struct {
 	Interval   time.Duration
 	// Count is how many measurements are taken; 0 means until the end.
 	Count int
-	// Success and Failure are conditions on the result, of which one may be missing.
-	Success, Failure *Condition
-	// FailureLimit and InconclusiveLimit are how many measurements may be so; -1 is without limit.
-	FailureLimit, InconclusiveLimit int
+	// Op is one of < <= > >=, and compares a result with Than. If that holds, the measurement succeeds, or Fails.
+	Op    string
+	Than  float64
+	Fails bool
+	// FailureLimit is how many measurements may fail; -1 is without limit.
+	FailureLimit int
 	// Value is what is measured; nil for the part of requests that succeed between the last two scrapes.
 	Value *Query
 }
 
-// Condition compares a result with a number.
-type Condition struct {
-	// Op is one of < <= > >= == !=.
-	Op   string
-	Than float64
-}
-
-// holds also for what is not a number: no comparison with it is true, but that it is different.
-func (c *Condition) holds(v float64) bool {
-	switch c.Op {
-	case "<":
-		return v < c.Than
-	case "<=":
-		return v <= c.Than
-	case ">":
-		return v > c.Than
-	case ">=":
-		return v >= c.Than
-	case "==":
-		return v == c.Than
-	}
-	return v != c.Than
+// fails reports whether a measurement fails. What is not a number meets no condition.
+func (m Metric) fails(v float64) bool {
+	holds := map[string]bool{"<": v < m.Than, "<=": v <= m.Than, ">": v > m.Than, ">=": v >= m.Than}[m.Op]
+	return holds == m.Fails
 }
 
 // Documented is the background analysis of docs/features/analysis.md: it begins with the third step, after ten minutes
@@ -58,7 +42,7 @@ func (c *Condition) holds(v float64) bool {
 func Documented() Metric {
 	return Metric{
 		Name: "success-rate", Start: 10 * time.Minute, End: 40 * time.Minute, Interval: 5 * time.Minute,
-		Success: &Condition{Op: ">=", Than: .95}, FailureLimit: 3,
+		Op: ">=", Than: .95, FailureLimit: 3,
 	}
 }
 
@@ -67,42 +51,27 @@ type Phase string
 
 // The phases in which a run ends. It is Undecided if there are no more measurements.
 const (
-	Undecided    Phase = ""
-	Successful   Phase = "Successful"
-	Failed       Phase = "Failed"
-	Inconclusive Phase = "Inconclusive"
+	Undecided  Phase = ""
+	Successful Phase = "Successful"
+	Failed     Phase = "Failed"
 )
-
-// assess returns what a measurement says.
-func (m Metric) assess(v float64) Phase {
-	switch {
-	case m.Success == nil && m.Failure == nil:
-		return Successful
-	case m.Failure == nil && m.Success.holds(v), m.Success == nil && !m.Failure.holds(v):
-		return Successful
-	case m.Failure == nil, m.Failure.holds(v):
-		return Failed
-	case m.Success.holds(v):
-		return Successful
-	}
-	return Inconclusive
-}
 
 // Run takes the measurements until the analysis ends. measure returns false if the result is not known.
 func (m Metric) Run(measure func(at time.Duration) (float64, bool)) (end Phase, at time.Duration) {
-	taken := map[Phase]int{}
+	failed, taken := 0, 0
 	for at = m.Start; m.End == 0 || at < m.End; at += m.Interval {
 		v, known := measure(at)
 		if !known {
 			return Undecided, max(0, at-m.Interval)
 		}
-		taken[m.assess(v)]++
+		taken++
+		if m.fails(v) {
+			failed++
+		}
 		switch {
-		case m.FailureLimit >= 0 && taken[Failed] > m.FailureLimit:
+		case m.FailureLimit >= 0 && failed > m.FailureLimit:
 			return Failed, at
-		case m.InconclusiveLimit >= 0 && taken[Inconclusive] > m.InconclusiveLimit:
-			return Inconclusive, at
-		case m.Count > 0 && taken[Successful]+taken[Failed]+taken[Inconclusive] >= m.Count:
+		case m.Count > 0 && taken >= m.Count:
 			return Successful, at
 		}
 	}

@@ -32,7 +32,7 @@ func TestHowLongItTakes(t *testing.T) {
 			t.Errorf("%s: %s after %s, want %s after %s", name, end, when, c.end, c.when)
 		}
 	}
-	inline := argo.Metric{Start: time.Minute, Interval: time.Minute, Count: 5, Success: &argo.Condition{Op: ">=", Than: .95}}
+	inline := argo.Metric{Start: time.Minute, Interval: time.Minute, Count: 5, Op: ">=", Than: .95}
 	if end, when := inline.Run(func(time.Duration) (float64, bool) { return 1, true }); end != argo.Successful || when != 5*time.Minute {
 		t.Errorf("five measurements: %s after %s", end, when)
 	}

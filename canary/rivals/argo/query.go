@@ -3,6 +3,7 @@
 package argo
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -29,11 +30,13 @@ type Counts struct {
 	Long time.Duration
 }
 
-// argument is an argument of a template. Its value does not matter in a selector, unless it is a code.
-var argument = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+// history returns what happened within some time before, or between the last two scrapes, with a histogram or without.
+type history = func(within time.Duration, last, histogram bool) (Counts, error)
 
-// someArgument stands for all of them.
+// someArgument stands for each argument of a template. Its value does not matter in a selector, unless it is a code.
 const someArgument = "some_argument"
+
+var argument = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 
 // ReadQuery returns a query, or why it cannot be computed.
 func ReadQuery(text string) (*Query, error) {
@@ -46,13 +49,8 @@ func ReadQuery(text string) (*Query, error) {
 	return q, err
 }
 
-// history returns what happened within some time before, or between the last two scrapes, with a histogram or without.
-type history = func(within time.Duration, last, histogram bool) (Counts, error)
-
 // Of computes the query.
-func (q *Query) Of(counts history) (float64, error) {
-	return value(q.expr, counts)
-}
+func (q *Query) Of(counts history) (float64, error) { return value(q.expr, counts) }
 
 func value(of parser.Expr, counts history) (float64, error) {
 	switch e := of.(type) {
@@ -66,126 +64,82 @@ func value(of parser.Expr, counts history) (float64, error) {
 		}
 	case *parser.BinaryExpr:
 		a, err := value(e.LHS, counts)
-		if err != nil {
-			return 0, err
-		}
-		b, err := value(e.RHS, counts)
-		if err != nil {
-			return 0, err
-		}
-		switch e.Op {
-		case parser.ADD:
-			return a + b, nil
-		case parser.SUB:
-			return a - b, nil
-		case parser.MUL:
-			return a * b, nil
-		case parser.DIV:
-			return a / b, nil
+		b, too := value(e.RHS, counts)
+		is, known := map[parser.ItemType]float64{parser.ADD: a + b, parser.SUB: a - b, parser.MUL: a * b, parser.DIV: a / b}[e.Op]
+		if known || err != nil || too != nil {
+			return is, errors.Join(err, too)
 		}
 	case *parser.Call:
-		return call(e, counts)
+		if e.Func.Name == "histogram_quantile" {
+			quantile, err := value(e.Args[0], counts)
+			c, _, name, too := counted(e.Args[1], counts, true)
+			seconds := flagger.Quantile(quantile, c.Bounds, c.Buckets)
+			if strings.Contains(name, "milliseconds") {
+				seconds *= 1000
+			}
+			return seconds, errors.Join(err, too)
+		}
+		c, perSecond, _, err := counted(e, counts, false)
+		n := c.Other + c.ClientErrors + c.Errors
+		if perSecond {
+			n /= c.Long.Seconds()
+		}
+		return n, err
 	}
 	return 0, fmt.Errorf("%s cannot be computed from what is kept", of)
 }
 
-func call(e *parser.Call, counts history) (float64, error) {
-	if e.Func.Name == "scalar" {
-		return value(e.Args[0], counts)
+// counted returns what a rate, an irate or an increase counts: requests, or the buckets of a histogram.
+func counted(of parser.Expr, counts history, histogram bool) (c Counts, perSecond bool, name string, err error) {
+	if a, is := of.(*parser.AggregateExpr); is && histogram && a.Op == parser.SUM && slices.Contains(a.Grouping, "le") {
+		of = a.Expr
 	}
-	last, histogram := e, e.Func.Name == "histogram_quantile"
-	if histogram {
-		inner := e.Args[1]
-		if a, ok := inner.(*parser.AggregateExpr); ok && a.Op == parser.SUM && slices.Contains(a.Grouping, "le") {
-			inner = a.Expr
-		}
-		last, _ = inner.(*parser.Call) //nolint:errcheck // nil otherwise
+	call, is := of.(*parser.Call)
+	if !is || len(call.Args) != 1 || !slices.Contains([]string{"rate", "irate", "increase"}, call.Func.Name) {
+		return c, false, "", fmt.Errorf("%s cannot be computed from what is kept", of)
 	}
-	if last == nil || len(last.Args) != 1 || !slices.Contains([]string{"rate", "irate", "increase"}, last.Func.Name) {
-		return 0, fmt.Errorf("%s cannot be computed from what is kept", e)
+	matrix, is := call.Args[0].(*parser.MatrixSelector)
+	if !is {
+		return c, false, "", fmt.Errorf("%s cannot be computed from what is kept", of)
 	}
-	matrix, ok := last.Args[0].(*parser.MatrixSelector)
-	if !ok {
-		return 0, fmt.Errorf("%s cannot be computed from what is kept", last)
+	selector, is := matrix.VectorSelector.(*parser.VectorSelector)
+	if !is || selector.OriginalOffset != 0 || selector.Timestamp != nil || selector.StartOrEnd != 0 ||
+		strings.HasSuffix(selector.Name, "_bucket") != histogram || strings.HasSuffix(selector.Name, "_sum") {
+		return c, false, "", fmt.Errorf("%s cannot be computed from what is kept", of)
 	}
-	selector, ok := matrix.VectorSelector.(*parser.VectorSelector)
-	if !ok || selector.OriginalOffset != 0 || selector.Timestamp != nil || selector.StartOrEnd != 0 {
-		return 0, fmt.Errorf("%s is not about the time before", last)
+	if c, err = counts(matrix.Range, call.Func.Name == "irate", histogram); err != nil {
+		return c, false, "", err
 	}
-	if histogram != strings.HasSuffix(selector.Name, "_bucket") {
-		return 0, fmt.Errorf("%s cannot be computed from what is kept", e)
-	}
-	classes, err := classes(selector.LabelMatchers)
-	if err != nil {
-		return 0, err
-	}
-	c, err := counts(matrix.Range, last.Func.Name == "irate", histogram)
-	if err != nil {
-		return 0, err
-	}
-	if histogram {
-		quantile, err := value(e.Args[0], counts)
-		if err != nil || slices.Contains(classes, false) {
-			return 0, fmt.Errorf("%s: durations are not kept by code", e)
-		}
-		seconds := flagger.Quantile(quantile, c.Bounds, c.Buckets)
-		if strings.Contains(selector.Name, "milliseconds") {
-			seconds *= 1000
-		}
-		return seconds, nil
-	}
-	if strings.HasSuffix(selector.Name, "_sum") {
-		return 0, fmt.Errorf("%s cannot be computed from what is kept", last)
-	}
-	n := 0.0
-	for i, of := range []float64{c.Other, c.ClientErrors, c.Errors} {
-		if classes[i] {
-			n += of
+	for n, codes := range map[*float64][]string{
+		&c.Other: {"200", "204", "302"}, &c.ClientErrors: {"400", "404", "429"}, &c.Errors: {"500", "503", "504"},
+	} {
+		selected := slices.DeleteFunc(slices.Clone(codes), func(code string) bool { return !selects(selector.LabelMatchers, code) })
+		switch {
+		case len(selected) == len(codes):
+		case histogram || len(selected) > 0:
+			return c, false, "", fmt.Errorf("%s tells codes apart that are not kept apart", of)
+		default:
+			*n = 0
 		}
 	}
-	if last.Func.Name != "increase" {
-		n /= c.Long.Seconds()
-	}
-	return n, nil
+	return c, call.Func.Name != "increase", selector.Name, nil
 }
-
-// codes are some of each class that is kept.
-var codes = [][]string{{"200", "204", "302"}, {"400", "404", "429"}, {"500", "503", "504"}}
 
 // codeLabel is the name of a label whose value is a status code or its class.
 var codeLabel = regexp.MustCompile(`(^|_)(code|status|code_class)$`)
 
-// classes returns the classes of codes that a selector selects. All other labels are taken to select the canary.
-func classes(matchers []*labels.Matcher) ([]bool, error) {
-	for _, m := range matchers {
-		if codeLabel.MatchString(m.Name) && strings.Contains(m.Value, someArgument) {
-			return nil, fmt.Errorf("the argument in %s is not known", m)
-		}
-	}
-	out := make([]bool, len(codes))
-	for i, class := range codes {
-		matches := 0
-		for _, code := range class {
-			if selects(matchers, code) {
-				matches++
-			}
-		}
-		if out[i] = matches == len(class); !out[i] && matches > 0 {
-			return nil, fmt.Errorf("it counts some codes like %s and not others, and what is kept does not tell them apart", class[0])
-		}
-	}
-	return out, nil
-}
-
+// selects reports whether requests with a code are selected. All labels that are not about codes are taken to select the
+// canary. What an argument of the template selects is not known, so it is neither all nor none.
 func selects(matchers []*labels.Matcher, code string) bool {
-	for _, m := range matchers {
-		of := code
-		if strings.HasSuffix(m.Name, "_class") {
-			of = code[:1] + "xx"
-		}
-		if codeLabel.MatchString(m.Name) && !m.Matches(of) {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+		switch {
+		case !codeLabel.MatchString(m.Name):
 			return false
+		case strings.Contains(m.Value, someArgument):
+			return code[1:] == "00"
+		case strings.HasSuffix(m.Name, "_class"):
+			return !m.Matches(code[:1] + "xx")
 		}
-	}
-	return true
+		return !m.Matches(code)
+	})
 }

@@ -3,6 +3,7 @@
 package argo
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -11,28 +12,31 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // template is the part of an AnalysisTemplate that decides.
 type template struct {
 	Spec struct {
-		Metrics []struct {
-			Name              string             `json:"name"`
-			Interval          string             `json:"interval"`
-			InitialDelay      string             `json:"initialDelay"`
-			Count             intstr.IntOrString `json:"count"`
-			SuccessCondition  string             `json:"successCondition"`
-			FailureCondition  string             `json:"failureCondition"`
-			FailureLimit      intstr.IntOrString `json:"failureLimit"`
-			InconclusiveLimit intstr.IntOrString `json:"inconclusiveLimit"`
-			Successes         any                `json:"consecutiveSuccessLimit"`
-			Provider          struct {
-				Prometheus *struct {
-					Query string `json:"query"`
-				} `json:"prometheus"`
-			} `json:"provider"`
-		} `json:"metrics"`
+		Metrics []metric `json:"metrics"`
 	} `json:"spec"`
+}
+
+type metric struct {
+	Name                  string             `json:"name"`
+	Interval              *v1alpha1.Duration `json:"interval"`
+	InitialDelay          *v1alpha1.Duration `json:"initialDelay"`
+	Count                 intstr.IntOrString `json:"count"`
+	SuccessCondition      string             `json:"successCondition"`
+	FailureCondition      string             `json:"failureCondition"`
+	FailureLimit          intstr.IntOrString `json:"failureLimit"`
+	ConsecutiveSuccessful any                `json:"consecutiveSuccessLimit"`
+	Provider              struct {
+		Prometheus struct {
+			Query string `json:"query"`
+		} `json:"prometheus"`
+	} `json:"provider"`
 }
 
 // Read returns the metrics of an AnalysisTemplate, in YAML or JSON, and why others are left out. A template does not say
@@ -43,37 +47,11 @@ func Read(raw []byte) (out []Metric, left []string, err error) {
 		return nil, nil, fmt.Errorf("reading the AnalysisTemplate: %w", err)
 	}
 	for _, m := range t.Spec.Metrics {
-		is := Metric{Name: m.Name, Count: m.Count.IntValue(), FailureLimit: m.FailureLimit.IntValue(), InconclusiveLimit: m.InconclusiveLimit.IntValue()}
-		switch {
-		case m.Provider.Prometheus == nil:
-			err = fmt.Errorf("only provider.prometheus can be computed")
-		case m.Successes != nil:
-			err = fmt.Errorf("consecutiveSuccessLimit is not known here")
-		default:
-			is.Value, err = ReadQuery(m.Provider.Prometheus.Query)
-		}
-		for text, to := range map[string]**Condition{m.SuccessCondition: &is.Success, m.FailureCondition: &is.Failure} {
-			if text != "" && err == nil {
-				*to, err = condition(text)
-			}
-		}
-		for text, to := range map[string]*time.Duration{m.Interval: &is.Interval, m.InitialDelay: &is.Start} {
-			if text != "" && err == nil {
-				*to, err = time.ParseDuration(text)
-			}
-		}
-		switch {
-		case err != nil:
+		if is, err := m.read(); err != nil {
 			left = append(left, fmt.Sprintf("%s: %s", m.Name, err))
-			err = nil
-			continue
-		case is.Interval <= 0:
-			is.Interval, is.Count = time.Minute, 1 // one measurement, as Argo takes it
+		} else {
+			out = append(out, is)
 		}
-		if m.InitialDelay == "" {
-			is.Start = is.Interval
-		}
-		out = append(out, is)
 	}
 	if len(out) == 0 {
 		return nil, left, fmt.Errorf("nothing in the AnalysisTemplate can be computed: %s", strings.Join(left, "; "))
@@ -81,16 +59,34 @@ func Read(raw []byte) (out []Metric, left []string, err error) {
 	return out, left, nil
 }
 
-var comparison = regexp.MustCompile(`^\s*result(?:\[0\])?\s*(<=|>=|<|>|==|!=)\s*([0-9.eE+-]+)\s*$`)
+var comparison = regexp.MustCompile(`^\s*result(?:\[0\])?\s*(<=|>=|<|>)\s*([0-9.eE+-]+)\s*$`)
 
-func condition(text string) (*Condition, error) {
+func (m *metric) read() (Metric, error) {
+	is := Metric{Name: m.Name, Interval: time.Minute, Count: 1, FailureLimit: m.FailureLimit.IntValue()}
+	if m.Interval != nil { // without one, there is one measurement
+		is.Interval, is.Count = m.Interval.Duration, m.Count.IntValue()
+	}
+	if is.Start = is.Interval; m.InitialDelay != nil {
+		is.Start = m.InitialDelay.Duration
+	}
+	text := m.SuccessCondition
+	if text == "" {
+		text, is.Fails = m.FailureCondition, true
+	}
 	found := comparison.FindStringSubmatch(text)
-	if found == nil {
-		return nil, fmt.Errorf("condition %q is not a comparison of result with a number", text)
+	switch {
+	case m.Provider.Prometheus.Query == "":
+		return is, errors.New("only provider.prometheus can be computed")
+	case m.ConsecutiveSuccessful != nil, m.SuccessCondition != "" && m.FailureCondition != "", is.Interval <= 0:
+		return is, errors.New("it must have one condition, no consecutiveSuccessLimit and no interval of 0")
+	case found == nil:
+		return is, fmt.Errorf("condition %q is not a comparison of result with a number", text)
 	}
 	than, err := strconv.ParseFloat(found[2], 64)
 	if err != nil {
-		return nil, fmt.Errorf("condition %q: %w", text, err)
+		return is, fmt.Errorf("condition %q: %w", text, err)
 	}
-	return &Condition{Op: found[1], Than: than}, nil
+	is.Op, is.Than = found[1], than
+	is.Value, err = ReadQuery(m.Provider.Prometheus.Query)
+	return is, err
 }

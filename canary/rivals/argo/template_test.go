@@ -43,6 +43,7 @@ spec:
   - name: web
     provider: {web: {url: "http://example.com"}}
   - name: memory
+    failureCondition: result[0] > 1e9
     provider: {prometheus: {query: 'container_memory_usage_bytes'}}
   - name: nan
     successCondition: isNaN(result[0]) || result[0] < 1
@@ -60,10 +61,10 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q, want %q", left[i], want)
 		}
 	}
-	if m := got[0]; m.Name != "success-rate" || m.Start != 5*time.Minute || m.Interval != 5*time.Minute || m.FailureLimit != 3 || *m.Success != (argo.Condition{Op: ">=", Than: .95}) || m.Count != 0 {
+	if m := got[0]; m.Name != "success-rate" || m.Start != 5*time.Minute || m.Interval != 5*time.Minute || m.FailureLimit != 3 || m.Op != ">=" || m.Than != .95 || m.Fails || m.Count != 0 {
 		t.Errorf("%+v", m)
 	}
-	if m := got[1]; m.Start != 2*time.Minute || m.Count != 3 || m.Success != nil || *m.Failure != (argo.Condition{Op: ">", Than: .5}) {
+	if m := got[1]; m.Start != 2*time.Minute || m.Count != 3 || m.Op != ">" || m.Than != .5 || !m.Fails {
 		t.Errorf("%+v", m)
 	}
 	if _, _, err := argo.Read([]byte("spec: {metrics: [{name: web, provider: {web: {}}}]}")); err == nil || !strings.Contains(err.Error(), "nothing in the AnalysisTemplate can be computed: web:") {
@@ -84,7 +85,7 @@ func TestQueries(t *testing.T) {
 		`1 - (sum(rate(x{response_code_class="5xx"}[2m])) / sum(rate(x[2m])))`:                                 .95,
 		`sum(rate(requests_total[2m]))`: 100. / 120,
 		`histogram_quantile(0.95, sum by (le) (rate(istio_request_duration_milliseconds_bucket{app="x"}[2m])))`: 750,
-		`scalar(sum(increase(http_server_request_duration_seconds_count{app="x"}[2m])))`:                        100,
+		`sum(increase(http_server_request_duration_seconds_count{app="x"}[2m]))`:                                100,
 	} {
 		q, err := argo.ReadQuery(text)
 		if err != nil {
@@ -106,22 +107,19 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// What fails both conditions is inconclusive, and more of that than the limit ends the analysis.
+// What is not a number meets no condition, and fails only what must meet one.
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	m := argo.Metric{
-		Interval: time.Minute, Count: 4, Success: &argo.Condition{Op: "<", Than: 1}, Failure: &argo.Condition{Op: ">=", Than: 5},
-		InconclusiveLimit: 1, FailureLimit: -1,
-	}
-	for v, want := range map[float64]argo.Phase{0: argo.Successful, 2: argo.Inconclusive, 9: argo.Successful} {
-		if end, _ := m.Run(func(time.Duration) (float64, bool) { return v, true }); end != want {
-			t.Errorf("%v: %s, want %s", v, end, want)
+	for _, op := range []string{"<", "<=", ">", ">="} {
+		for want, fails := range map[argo.Phase]bool{argo.Successful: true, argo.Failed: false} {
+			m := argo.Metric{Interval: time.Minute, Count: 1, Op: op, Than: 1, Fails: fails}
+			if end, _ := m.Run(func(time.Duration) (float64, bool) { return math.NaN(), true }); end != want {
+				t.Errorf("not a number %s 1: %s, want %s", op, end, want)
+			}
 		}
 	}
-	for op, holds := range map[string]bool{"<": false, "<=": false, ">": false, ">=": false, "==": false, "!=": true} {
-		m := argo.Metric{Interval: time.Minute, Count: 1, Success: &argo.Condition{Op: op, Than: 1}}
-		if end, _ := m.Run(func(time.Duration) (float64, bool) { return math.NaN(), true }); (end == argo.Successful) != holds {
-			t.Errorf("not a number %s 1: %s", op, end)
-		}
+	m := argo.Metric{Interval: time.Minute, Count: 4, Op: "<", Than: 1, FailureLimit: -1}
+	if end, at := m.Run(func(time.Duration) (float64, bool) { return 2, true }); end != argo.Successful || at != 3*time.Minute {
+		t.Errorf("without a limit: %s at %s", end, at)
 	}
 }
