@@ -15,7 +15,8 @@ const (
 	runUIDAnnotation       = GroupName + "/uid"
 )
 
-// FinishedRunLabel is on CanaryGateRuns that keep what a run measured after its end. RunServiceAnnotation repeats the Service.
+// FinishedRunLabel is on CanaryGateRuns that keep what a run measured after its end. RunServiceAnnotation repeats the
+// Service.
 const (
 	FinishedRunLabel     = GroupName + "/finished"
 	RunServiceAnnotation = GroupName + "/service"

@@ -37,7 +37,9 @@ func (e *env) compare() *cobra.Command {
 	c.Flags().StringVarP(&file, "filename", "f", "", "A file with a Canary of Flagger or an AnalysisTemplate of Argo Rollouts")
 	c.Flags().DurationVar(&kayentaFor, "kayenta-lifetime", kayentaFor, "How long Kayenta compares; it has no default")
 	o := addOutput(c, true)
-	c.RunE = e.answers(o, &all, func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
+	c.RunE = e.answers(o, &all, func(
+		ctx context.Context, r *reader.Reader, namespace string, args []string,
+	) (answer, error) {
 		back, err := span(since)
 		if err != nil {
 			return answer{}, fmt.Errorf("--since %s: %w", since, err)

@@ -107,7 +107,9 @@ func baseline(w *traffic.Window) *traffic.Side { return &w.Baseline }
 
 // between returns what a side did between two times, as far as windows show it, and the last window of them. It returns
 // false at the end of the record, and if it is not known.
-func (v *view) between(side func(*traffic.Window) *traffic.Side, from, to, longest time.Duration) (all, last traffic.Counts, known bool) {
+func (v *view) between(
+	side func(*traffic.Window) *traffic.Side, from, to, longest time.Duration,
+) (all, last traffic.Counts, known bool) {
 	if to > v.End() {
 		return all, last, false
 	}
@@ -141,7 +143,8 @@ func (r Rules) flagger(v *view) (Opinion, time.Duration) {
 		}
 		return flagger.Window{Requests: c.Requests, Failed: c.Errors, Bounds: v.Bounds, Buckets: c.Buckets}, known
 	})
-	return Opinion{Decision: map[flagger.Phase]Decision{flagger.Succeeded: Promotes, flagger.Failed: Stops}[end], Verdict: string(end)}, at
+	decisions := map[flagger.Phase]Decision{flagger.Succeeded: Promotes, flagger.Failed: Stops}
+	return Opinion{Decision: decisions[end], Verdict: string(end)}, at
 }
 
 // argo stops with the first metric that fails, and promotes with the last one that succeeds.

@@ -84,6 +84,7 @@ func (r *Reporter) line(ctx context.Context, service types.UID) (timeline.Timeli
 func becameBaseline(runs []v1alpha1.CanaryGateRun, of *v1alpha1.GateRun) bool {
 	return slices.ContainsFunc(runs, func(o v1alpha1.CanaryGateRun) bool {
 		later := o.Status.Run
-		return later.StartTime.After(of.StartTime.Time) && later.Service.UID == of.Service.UID && later.Baseline.UID == of.Canary.UID
+		return later.StartTime.After(of.StartTime.Time) && later.Service.UID == of.Service.UID &&
+			later.Baseline.UID == of.Canary.UID
 	})
 }

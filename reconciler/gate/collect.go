@@ -41,9 +41,9 @@ func (g *Gate) collect(ctx context.Context) error {
 	}
 	for i := range all {
 		m := &all[i]
-		o := owner(v1alpha1.RunOwner(m))
+		o, service := owner(v1alpha1.RunOwner(m)), m.Annotations[v1alpha1.RunServiceAnnotation]
 		if o.recordName() != m.Name ||
-			!g.Leader.IsLeaderFor(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[v1alpha1.RunServiceAnnotation]}) {
+			!g.Leader.IsLeaderFor(types.NamespacedName{Namespace: o.Namespace, Name: service}) {
 			continue // owned by another controller
 		}
 		needed, err := g.needed(ctx, o, m)

@@ -197,7 +197,7 @@ func (g *Gate) resume(ctx context.Context, namespace string, stored *v1alpha1.Ga
 	run, err := gaterun.Resume(ctx, namespace, stored)
 	logBug(ctx, run, err)
 	if until, ok := g.quiet.Load(stored.ID); ok {
-		run.Quiet, _ = until.(time.Time) //nolint:errcheck // nothing else is stored
+		run.Quiet, _ = until.(time.Time)
 	}
 	return run, err //nolint:wrapcheck // the error is complete
 }

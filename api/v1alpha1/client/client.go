@@ -103,7 +103,9 @@ func (c *Clientset) ShardPlacements(ns string) *Placements {
 
 // CanaryGateRunNames lists the metadata of the CanaryGateRuns in namespace ns with these labels. Their content may be
 // a megabyte each.
-func (c *Clientset) CanaryGateRunNames(ctx context.Context, ns, selector string) ([]metav1.PartialObjectMetadata, error) {
+func (c *Clientset) CanaryGateRunNames(
+	ctx context.Context, ns, selector string,
+) ([]metav1.PartialObjectMetadata, error) {
 	raw, err := c.rest.Get().Namespace(ns).Resource(v1alpha1.GateRunResource.Resource).Param("labelSelector", selector).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(ctx)
 	if err != nil {

@@ -65,7 +65,9 @@ func value(of parser.Expr, counts history) (float64, error) {
 	case *parser.BinaryExpr:
 		a, err := value(e.LHS, counts)
 		b, too := value(e.RHS, counts)
-		is, known := map[parser.ItemType]float64{parser.ADD: a + b, parser.SUB: a - b, parser.MUL: a * b, parser.DIV: a / b}[e.Op]
+		is, known := map[parser.ItemType]float64{
+			parser.ADD: a + b, parser.SUB: a - b, parser.MUL: a * b, parser.DIV: a / b,
+		}[e.Op]
 		if known || err != nil || too != nil {
 			return is, errors.Join(err, too)
 		}
@@ -113,7 +115,9 @@ func counted(of parser.Expr, counts history, histogram bool) (c Counts, perSecon
 	for n, codes := range map[*float64][]string{
 		&c.Other: {"200", "204", "302"}, &c.ClientErrors: {"400", "404", "429"}, &c.Errors: {"500", "503", "504"},
 	} {
-		selected := slices.DeleteFunc(slices.Clone(codes), func(code string) bool { return !selects(selector.LabelMatchers, code) })
+		selected := slices.DeleteFunc(slices.Clone(codes), func(code string) bool {
+			return !selects(selector.LabelMatchers, code)
+		})
 		switch {
 		case len(selected) == len(codes):
 		case histogram || len(selected) > 0:
@@ -128,8 +132,8 @@ func counted(of parser.Expr, counts history, histogram bool) (c Counts, perSecon
 // codeLabel is the name of a label whose value is a status code or its class.
 var codeLabel = regexp.MustCompile(`(^|_)(code|status|code_class)$`)
 
-// selects reports whether requests with a code are selected. All labels that are not about codes are taken to select the
-// canary. What an argument of the template selects is not known, so it is neither all nor none.
+// selects reports whether requests with a code are selected. All labels that are not about codes are taken to select
+// the canary. What an argument of the template selects is not known, so it is neither all nor none.
 func selects(matchers []*labels.Matcher, code string) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
 		switch {

@@ -39,8 +39,8 @@ type metric struct {
 	} `json:"provider"`
 }
 
-// Read returns the metrics of an AnalysisTemplate, in YAML or JSON, and why others are left out. A template does not say
-// when its Rollout begins it: a metric without initialDelay is measured first after one interval.
+// Read returns the metrics of an AnalysisTemplate, in YAML or JSON, and why others are left out. A template does not
+// say when its Rollout begins it: a metric without initialDelay is measured first after one interval.
 func Read(raw []byte) (out []Metric, left []string, err error) {
 	var t template
 	if err := yaml.Unmarshal(raw, &t); err != nil {

@@ -51,7 +51,9 @@ func Read(raw []byte) (a Analysis, left []string, err error) {
 	case of.Iterations > 0:
 		return a, nil, errors.New("spec.analysis.iterations is not supported; use maxWeight and stepWeight")
 	}
-	a = Analysis{Interval: time.Minute, Threshold: max(1, of.Threshold), MaxWeight: of.MaxWeight, StepWeight: of.StepWeight}
+	a = Analysis{
+		Interval: time.Minute, Threshold: max(1, of.Threshold), MaxWeight: of.MaxWeight, StepWeight: of.StepWeight,
+	}
 	if n := len(of.StepWeights); n > 0 {
 		a.MaxWeight, a.StepWeight = n, 1
 	}
