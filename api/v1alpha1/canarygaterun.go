@@ -15,6 +15,13 @@ const (
 	runUIDAnnotation       = GroupName + "/uid"
 )
 
+// FinishedRunLabel is on CanaryGateRuns that keep what a run measured after its end. RunServiceAnnotation repeats the
+// Service.
+const (
+	FinishedRunLabel     = GroupName + "/finished"
+	RunServiceAnnotation = GroupName + "/service"
+)
+
 // AnnotateOwner repeats the spec in the annotations.
 func (r *CanaryGateRun) AnnotateOwner() {
 	for name, value := range map[string]string{

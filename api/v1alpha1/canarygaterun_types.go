@@ -8,9 +8,10 @@ import (
 )
 
 // CanaryGateRun stores a run of a gate while it is in progress: the spec that it began
-// with, and the evidence from which judging continues after a restart.
+// with, and the evidence from which judging continues after a restart. With the label
+// knative-cdevents.dev/finished, it keeps what a finished run measured.
 //
-// It is in the controller's namespace, and only the controller reads and writes it. The
+// It is in the controller's namespace, and only the controller writes it. The
 // status of the CanaryGate or CustomRun shows the result to users. It has no status
 // subresource: a run and its evidence are written together or not at all.
 //

@@ -149,10 +149,12 @@ func (r *Run) analyze(m Moment) {
 	lacking := lacking(w, r.evidence.Lacking)
 	if empty(w, delta) && asked.same(r.evidence) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running &&
 		equal(j, previous) {
+		r.Quiet = m.Now
 		r.setMessage("%s", r.progress(previous))
 		return
 	}
 	r.report(j)
+	r.keep(b, w)
 	r.evidence.At, r.evidence.From, r.evidence.Overdue = m.Now, delta.To, most
 	r.evidence.LostPods += delta.LostPods
 	r.evidence.Lacking, r.evidence.Seen = lacking, b.seen(lacking)

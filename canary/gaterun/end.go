@@ -45,13 +45,17 @@ func (r *Run) undecided(j verdict.Judgement) []string {
 	return out // the caller leaves out what is empty
 }
 
-// End completes the run. It drops the evidence, which only a run that continues needs.
+// End completes the run. Of the evidence, it leaves what both sides did.
 func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...string) {
 	if r.Done() {
 		return
 	}
 	at := toSeconds(now)
-	r.GateRun.CompletionTime, r.GateRun.WaitingSince, r.GateRun.PlacedSince, r.GateRun.Evidence = &at, nil, nil, nil
+	left, err := r.left()
+	if err != nil {
+		left, message = nil, message+" ("+err.Error()+")"
+	}
+	r.GateRun.CompletionTime, r.GateRun.WaitingSince, r.GateRun.PlacedSince, r.GateRun.Evidence = &at, nil, nil, left
 	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), sanitize.Truncate(message, maxMessage)
 	if r.Spec.DryRun {
 		r.GateRun.Reasons = distinct(append(r.GateRun.Reasons, string(verdict.DryRun)))

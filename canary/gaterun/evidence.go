@@ -15,6 +15,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/canary/traffic"
 )
 
 const (
@@ -48,6 +49,8 @@ type evidence struct {
 	Queries    map[string]*queried `json:"queries,omitempty"`
 	QueryLacks string              `json:"queryLacks,omitempty"`
 	QuerySays  string              `json:"querySays,omitempty"`
+	// Traffic is what both sides did over time. Nothing is judged by it, and it stays when the run has ended.
+	Traffic *traffic.Record `json:"traffic,omitempty"`
 }
 
 // packed is the stored form of large evidence. Only here is anything compressed.

@@ -23,6 +23,9 @@ type Run struct {
 	GateRun   *v1alpha1.GateRun
 	Spec      *v1alpha1.CanaryGateSpec
 
+	// Quiet is until when nothing has happened since the last window, as far as its process knows. It is not stored.
+	Quiet time.Time
+
 	evidence *evidence
 }
 
@@ -126,6 +129,9 @@ func (r *Run) readSpec(ctx context.Context) error {
 }
 
 func (r *Run) readEvidence() error {
+	if r.Done() {
+		return nil // what is left of it is not for judging
+	}
 	var err error
 	if r.evidence, err = unpack(r.GateRun.Evidence); err != nil {
 		return err

@@ -105,6 +105,7 @@ func TestCommands(t *testing.T) {
 	t.Run("serverless", func(t *testing.T) { f.serverless(t, reading) })
 	t.Run("watch", func(t *testing.T) { f.watch(t, reading) })
 	t.Run("rights", func(t *testing.T) { f.rights(t) })
+	t.Run("compare", func(t *testing.T) { f.compare(t, reading) })
 	t.Run("plugin", func(t *testing.T) { plugin(t, admin) })
 	t.Run("follow", func(t *testing.T) { f.follow(t, reading) })
 	t.Run("wait", func(t *testing.T) { f.wait(t, reading) })

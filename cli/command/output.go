@@ -5,7 +5,9 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -96,7 +98,34 @@ func (s *choice) addWatch(c *cobra.Command) {
 }
 
 func (s *choice) addSince(c *cobra.Command, what string) {
-	c.Flags().DurationVar(&s.since, "since", 0, "Show only "+what+" of the last time, such as 90m or 24h; 0 for all")
+	c.Flags().Var((*span)(&s.since), "since", "Show only "+what+" of the last time, such as 90m, 24h or 14d; 0 for all")
+}
+
+// span is a duration of a flag, which may be in days.
+type span time.Duration
+
+func (s *span) String() string {
+	if d := time.Duration(*s); d > 0 && d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	return time.Duration(*s).String()
+}
+
+func (*span) Type() string { return "duration" }
+
+func (s *span) Set(text string) error {
+	if days, is := strings.CutSuffix(text, "d"); is {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			*s = span(time.Duration(n) * 24 * time.Hour) //nolint:gosec // it has 16 bits
+			return nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return errors.New("it must be a duration such as 90m, 24h or 14d")
+	}
+	*s = span(d)
+	return nil
 }
 
 // reporter reads what the choice selects.
@@ -105,9 +134,6 @@ func (e *env) chosen(s *choice, r report.Reads) (*report.Reporter, error) {
 	var err error
 	if out.Select, err = labels.Parse(s.selector); err != nil {
 		return nil, misused("--selector: %w", err)
-	}
-	if s.since < 0 {
-		return nil, misused("--since is %s; it must be a duration such as 90m", s.since)
 	}
 	if s.since > 0 {
 		out.Since = e.Now().Add(-s.since)

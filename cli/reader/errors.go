@@ -91,7 +91,8 @@ func notInstalled(of schema.GroupVersionResource) string {
 // remedy says which right to ask for. Where aggregation works, ClusterRole view contains those for namespaces.
 func remedy(of schema.GroupVersionResource, namespace string) string {
 	switch {
-	case of == v1alpha1.SubjectResource, of == v1alpha1.BaselineResource, of == v1alpha1.PlacementResource:
+	case of == v1alpha1.SubjectResource, of == v1alpha1.BaselineResource, of == v1alpha1.PlacementResource,
+		of == v1alpha1.GateRunResource:
 		return "ask an operator for ClusterRole knative-cdevents-ledger-view in namespace " + namespace
 	case namespace == "":
 		return "choose a namespace with -n, or ask an operator for ClusterRole view in all"

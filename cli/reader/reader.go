@@ -190,6 +190,21 @@ func (r *Reader) Placement(ctx context.Context, service types.UID) (*v1alpha1.Sh
 	return p, explain(err, "get", v1alpha1.PlacementResource, r.System)
 }
 
+// FinishedRuns returns what finished runs of gates in a namespace measured, or in all if it is empty.
+func (r *Reader) FinishedRuns(ctx context.Context, namespace string) ([]v1alpha1.CanaryGateRun, error) {
+	out, err := pages(func(o metav1.ListOptions) ([]v1alpha1.CanaryGateRun, string, error) {
+		o.LabelSelector = v1alpha1.FinishedRunLabel
+		l, err := r.Events.CanaryGateRuns(r.System).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return slices.DeleteFunc(l.Items, func(run v1alpha1.CanaryGateRun) bool {
+			return namespace != "" && run.Spec.Namespace != namespace
+		}), l.Continue, nil
+	})
+	return out, explain(err, "list", v1alpha1.GateRunResource, r.System)
+}
+
 var (
 	services   = servingv1.SchemeGroupVersion.WithResource("services")
 	revisions  = servingv1.SchemeGroupVersion.WithResource("revisions")

@@ -32,6 +32,7 @@ type Reads interface {
 	Baselines(ctx context.Context) ([]v1alpha1.CDEventBaseline, error)
 	Entry(ctx context.Context, kind string, uid types.UID) (*v1alpha1.CDEventSubject, error)
 	Placement(ctx context.Context, service types.UID) (*v1alpha1.ShardPlacement, error)
+	FinishedRuns(ctx context.Context, namespace string) ([]v1alpha1.CanaryGateRun, error)
 	CustomRun(ctx context.Context, namespace, name string) (*v1alpha1.GateRun, error)
 	Serverless(ctx context.Context) (*reader.Serverless, error)
 }

@@ -47,6 +47,8 @@ type Event struct {
 	kind lifecycle.Type
 	// withdrawn is the canary that lost all its traffic, if the event is about that.
 	withdrawn string
+	// revision is the Revision that the event is about, and previous the one that had the traffic before.
+	revision, previous string
 }
 
 // Timeline is what the ledger holds of an object.
@@ -92,7 +94,7 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		t := transition(p)
 		add(Event{
 			Sequence: p.Sequence, Time: p.Time.Time, kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t),
-			withdrawn: withdrawn(t),
+			withdrawn: withdrawn(t), revision: p.Revision, previous: p.Previous,
 		})
 	}
 	remembered, split, err := remember(s)
@@ -159,6 +161,11 @@ func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
 		return e
 	}
 	e.Text, e.Split = Text(s.Spec.Name, t), t.Traffic
+	for of, name := range map[*lifecycle.Revision]*string{t.Revision: &e.revision, t.Previous: &e.previous} {
+		if of != nil {
+			*name = of.Name
+		}
+	}
 	return e
 }
 
@@ -186,6 +193,7 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, lifecycle.Split, error) {
 	for _, name := range slices.Sorted(maps.Keys(m.Revisions)) {
 		if ref := m.Revisions[name].Arrived; ref != nil {
 			add(ref, brief(ref.Type, name))
+			out[len(out)-1].revision = name
 			if ref.Type == lifecycle.Upgraded {
 				out[len(out)-1].Split = lifecycle.Split{{Revision: name, Percent: 100}}
 			}

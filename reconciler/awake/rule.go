@@ -79,7 +79,7 @@ func (r *Rule) Everything(ctx context.Context) ([]string, error) {
 	}
 	errs := []error{err}
 	errs = append(errs, absent(each(ctx, r.runs().List, func(o *metav1.PartialObjectMetadata) {
-		why = append(why, inProgress(o))
+		why = append(why, inProgress(o)...)
 	})))
 	errs = append(errs, absent(each(ctx, r.ours.ShardPlacements(r.system).List, func(p *v1alpha1.ShardPlacement) {
 		why = append(why, placed(p))
@@ -142,7 +142,7 @@ func (r *Rule) Object(ctx context.Context, kind schema.GroupKind, of types.Names
 		if err != nil || of.Namespace != r.system {
 			return nil, true, absent(err)
 		}
-		return []string{inProgress(o)}, true, nil
+		return inProgress(o), true, nil
 	case v1alpha1.PlacementKind.GroupKind():
 		p, err := r.ours.ShardPlacements(r.system).Get(ctx, of.Name, get)
 		if err != nil || of.Namespace != r.system {
@@ -166,10 +166,13 @@ func (r *Rule) runs() metadata.ResourceInterface {
 	return r.metadata.Resource(v1alpha1.GateRunResource).Namespace(r.system)
 }
 
-// inProgress is the reason that a CanaryGateRun gives: the controller deletes those of runs that have ended.
-func inProgress(o *metav1.PartialObjectMetadata) string {
+// inProgress is the reason that a CanaryGateRun gives, unless it only keeps what a finished run measured.
+func inProgress(o *metav1.PartialObjectMetadata) []string {
+	if _, finished := o.Labels[v1alpha1.FinishedRunLabel]; finished {
+		return nil
+	}
 	of := v1alpha1.RunOwner(o)
-	return fmt.Sprintf("%s %s/%s has a run in progress", of.Kind, of.Namespace, of.Name)
+	return []string{fmt.Sprintf("%s %s/%s has a run in progress", of.Kind, of.Namespace, of.Name)}
 }
 
 // gate returns the reasons that a gate gives: a run in progress, or its Service. It is one of all gates of its

@@ -136,6 +136,11 @@ func reasons(t *testing.T, w *world) {
 	object(runs, system+"/canarygate-cart", running)
 	object(placements, system+"/service-carts", placed)
 	object(runs, "shop/canarygate-cart") // of which nothing is believed
+	ended := must[*v1alpha1.CanaryGateRun](t)(w.ours.CanaryGateRuns(system).Get(ctx, "canarygate-cart", metav1.GetOptions{}))
+	ended.Labels = map[string]string{v1alpha1.FinishedRunLabel: "true"}
+	must[*v1alpha1.CanaryGateRun](t)(w.ours.CanaryGateRuns(system).Update(ctx, ended, metav1.UpdateOptions{}))
+	all("a run that has ended, and a placement", placed)
+	object(runs, system+"/canarygate-cart")
 	ok(t, w.ours.CanaryGateRuns(system).Delete(ctx, "canarygate-cart", metav1.DeleteOptions{}))
 	ok(t, w.ours.ShardPlacements(system).Delete(ctx, "service-carts", metav1.DeleteOptions{}))
 

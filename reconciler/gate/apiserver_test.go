@@ -92,8 +92,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(body)
 	case r.Method == http.MethodGet && !exists && strings.Count(path, "/") < 7 && !strings.HasPrefix(path, templatePath):
 		items := []any{}
+		label, without := strings.CutPrefix(r.URL.Query().Get("labelSelector"), "!")
 		for _, p := range slices.Sorted(maps.Keys(s.objects)) {
-			if strings.HasPrefix(p, path+"/") {
+			labels, _ := meta(s.objects[p])["labels"].(map[string]any)
+			if _, has := labels[label]; strings.HasPrefix(p, path+"/") && (label == "" || has != without) {
 				items = append(items, s.objects[p])
 			}
 		}

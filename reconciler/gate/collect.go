@@ -4,6 +4,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,23 +22,28 @@ const recordGracePeriod = time.Minute
 
 // collectRecords deletes the records of completed runs and of deleted objects.
 func (g *Gate) collectRecords(ctx context.Context) {
+	resyncs := 0
 	g.everyResync(ctx, func() {
-		if err := g.collect(ctx); err != nil && ctx.Err() == nil {
+		err := g.collect(ctx)
+		if resyncs%pruneEvery == 0 {
+			err = errors.Join(err, g.prune(ctx))
+		}
+		if resyncs++; err != nil && ctx.Err() == nil {
 			logging.FromContext(ctx).Warnw("Could not delete all records of finished runs; retrying", "error", err)
 		}
 	})
 }
 
 func (g *Gate) collect(ctx context.Context) error {
-	all, err := g.Client.CanaryGateRunNames(ctx, g.Namespace)
+	all, err := g.Client.CanaryGateRunNames(ctx, g.Namespace, "!"+v1alpha1.FinishedRunLabel)
 	if err != nil {
 		return err //nolint:wrapcheck // the error is complete
 	}
 	for i := range all {
 		m := &all[i]
-		o := owner(v1alpha1.RunOwner(m))
+		o, service := owner(v1alpha1.RunOwner(m)), m.Annotations[v1alpha1.RunServiceAnnotation]
 		if o.recordName() != m.Name ||
-			!g.Leader.IsLeaderFor(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
+			!g.Leader.IsLeaderFor(types.NamespacedName{Namespace: o.Namespace, Name: service}) {
 			continue // owned by another controller
 		}
 		needed, err := g.needed(ctx, o, m)
@@ -48,6 +54,9 @@ func (g *Gate) collect(ctx context.Context) error {
 			continue
 		}
 		g.records.remember(m.Name, nil)
+		if err := g.keepLeft(ctx, m.Name); err != nil {
+			return err
+		}
 		if err := g.records.remove(ctx, m.Name, m.UID, m.ResourceVersion); err != nil {
 			return err
 		}

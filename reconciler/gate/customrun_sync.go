@@ -51,7 +51,7 @@ func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {
 	}
 	m := s.moment(s.service())
 	m.Readings = s.Queries.Query(ctx, m.Now, run.Questions())
-	step(ctx, run, m)
+	s.step(ctx, run, m)
 	if err := s.run.Proceed(run.GateRun, run.Spec, now); err != nil {
 		return 0, err
 	}
@@ -81,7 +81,7 @@ func (s *customRunSync) currentRun(ctx context.Context, now time.Time) (*gaterun
 	case s.storedErr != nil:
 		return empty(), s.storedErr
 	case s.stored != nil && (s.stored.CompletionTime == nil || s.stored.ID == id):
-		return resume(ctx, namespace, s.stored)
+		return s.resume(ctx, namespace, s.stored)
 	case s.stored != nil: // the previous attempt
 		before, err := gaterun.Resume(ctx, namespace, s.stored)
 		if err != nil {

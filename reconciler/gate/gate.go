@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -106,6 +107,8 @@ type Gate struct {
 	resyncs   []func()
 	// records of the runs in progress.
 	records *records
+	// quiet is until when nothing has happened since the last window of a run, by its ID.
+	quiet sync.Map
 }
 
 // New returns the shared state. Gates and CustomRuns return the controllers.
@@ -115,6 +118,7 @@ func New(o Options) *Gate {
 		reporter: newReporter(o.Clock.Now, o.Services, o.Verdicts),
 		records:  newRecords(o.Client.CanaryGateRuns(o.Namespace)),
 	}
+	g.records.keep = g.keep
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, cache.Indexers{
 		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, byTemplate: indexByTemplate,
 	})
@@ -136,6 +140,7 @@ func (g *Gate) Cached(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 func (g *Gate) Resync() {
 	g.reporter.forget()
 	g.records.forget()
+	g.quiet.Clear()
 	for _, resync := range g.resyncs {
 		resync()
 	}
@@ -193,13 +198,23 @@ func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
 }
 
 // resume continues a stored run. It is never nil: if there is an error, Fail can still end it.
-func resume(ctx context.Context, namespace string, stored *v1alpha1.GateRun) (*gaterun.Run, error) {
+func (g *Gate) resume(ctx context.Context, namespace string, stored *v1alpha1.GateRun) (*gaterun.Run, error) {
 	run, err := gaterun.Resume(ctx, namespace, stored)
 	logBug(ctx, run, err)
+	if until, ok := g.quiet.Load(stored.ID); ok {
+		run.Quiet, _ = until.(time.Time)
+	}
 	return run, err //nolint:wrapcheck // the error is complete
 }
 
-func step(ctx context.Context, run *gaterun.Run, m gaterun.Moment) { logBug(ctx, run, run.Step(m)) }
+func (g *Gate) step(ctx context.Context, run *gaterun.Run, m gaterun.Moment) {
+	logBug(ctx, run, run.Step(m))
+	if run.Done() {
+		g.quiet.Delete(run.GateRun.ID)
+	} else if !run.Quiet.IsZero() {
+		g.quiet.Store(run.GateRun.ID, run.Quiet)
+	}
+}
 
 // logBug logs where a run panicked.
 func logBug(ctx context.Context, run *gaterun.Run, err error) {

@@ -75,7 +75,7 @@ func (s *gateSync) open(ctx context.Context, m gaterun.Moment) time.Duration {
 		return retryDelay // a spec that was read can be written
 	}
 	run.GateRun.Gate = s.gate.Name
-	step(ctx, run, m)
+	s.step(ctx, run, m)
 	s.now, s.status.Run = run.GateRun, run.GateRun.Public()
 	if !run.Gathering() {
 		return pollInterval
@@ -85,7 +85,7 @@ func (s *gateSync) open(ctx context.Context, m gaterun.Moment) time.Duration {
 
 // proceed advances the run in progress.
 func (s *gateSync) proceed(ctx context.Context, m gaterun.Moment) time.Duration {
-	run, err := resume(ctx, s.gate.Namespace, s.run)
+	run, err := s.resume(ctx, s.gate.Namespace, s.run)
 	switch {
 	case err != nil:
 		run.Fail(m.Now, err)
@@ -102,7 +102,7 @@ func (s *gateSync) proceed(ctx context.Context, m gaterun.Moment) time.Duration 
 		return wait
 	}
 	m.Readings = s.Queries.Query(ctx, m.Now, run.Questions())
-	step(ctx, run, m)
+	s.step(ctx, run, m)
 	switch {
 	case run.Done():
 		s.reopen = true

@@ -31,15 +31,14 @@ const (
 // recordName of the owner's only record. Its next run reuses it.
 func (o owner) recordName() string { return strings.ToLower(o.Kind) + "-" + string(o.UID) }
 
-// serviceAnnotation repeats the Service for readers of the metadata alone.
-const serviceAnnotation = "knative-cdevents.dev/service"
-
 // records store the runs in progress, in CanaryGateRuns.
 //
 // A record is the source of truth for its run, and is written before the status: a new
 // leader continues from it. Its resource version fences off a second leader.
 type records struct {
 	client *client.GateRuns
+	// keep keeps what a finished run measured before its record is gone.
+	keep func(context.Context, *v1alpha1.CanaryGateRun) error
 
 	mu sync.Mutex
 	// byName are the records that this process read or wrote last.
@@ -101,8 +100,13 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 	}
 	if was != nil {
 		record.ObjectMeta = *was.ObjectMeta.DeepCopy()
+		if was.Status.Run != nil && was.Status.Run.ID != run.ID {
+			if err := r.keep(ctx, was); err != nil {
+				return err
+			}
+		}
 	}
-	record.Annotations = map[string]string{serviceAnnotation: run.Service.Name}
+	record.Annotations = map[string]string{v1alpha1.RunServiceAnnotation: run.Service.Name}
 	record.Spec, record.Status.Run = v1alpha1.CanaryGateRunSpec(o), run
 	record.AnnotateOwner()
 	var err error
@@ -131,6 +135,9 @@ func (r *records) drop(ctx context.Context, o owner) error {
 	record := r.cached(o.recordName())
 	if record == nil {
 		return nil
+	}
+	if err := r.keep(ctx, record); err != nil {
+		return err
 	}
 	r.remember(o.recordName(), nil)
 	return r.remove(ctx, record.Name, record.UID, record.ResourceVersion)

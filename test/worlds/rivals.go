@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/test/worlds/rivals/argo"
-	"github.com/knative-cdevents/knative-cdevents/test/worlds/rivals/flagger"
-	"github.com/knative-cdevents/knative-cdevents/test/worlds/rivals/kayenta"
+	"github.com/knative-cdevents/knative-cdevents/canary/rivals/argo"
+	"github.com/knative-cdevents/knative-cdevents/canary/rivals/flagger"
+	"github.com/knative-cdevents/knative-cdevents/canary/rivals/kayenta"
 )
 
 const (
@@ -38,9 +38,9 @@ func (s *scene) rivals() []verdict.Verdict {
 }
 
 func (s *scene) flagger() verdict.Verdict {
-	end, _ := flagger.Documented().Run(func(from, to time.Duration) flagger.Window {
+	end, _ := flagger.Documented().Run(func(from, to time.Duration) (flagger.Window, bool) {
 		c := s.gate[canary].between(from, to)
-		return flagger.Window{Requests: c.requests, Failed: c.failed, Bounds: entryBounds, Buckets: c.buckets[:]}
+		return flagger.Window{Requests: c.requests, Failed: c.failed, Bounds: entryBounds, Buckets: c.buckets[:]}, true
 	})
 	if end == flagger.Succeeded {
 		return verdict.Pass
@@ -49,8 +49,8 @@ func (s *scene) flagger() verdict.Verdict {
 }
 
 func (s *scene) argo() verdict.Verdict {
-	end, _ := argo.Documented().Run(func(at time.Duration) float64 {
-		return 1 - s.gate[canary].between(at-scrapeEvery*time.Second, at).partFailed()
+	end, _ := argo.Documented().Run(func(at time.Duration) (float64, bool) {
+		return 1 - s.gate[canary].between(at-scrapeEvery*time.Second, at).partFailed(), true
 	})
 	if end == argo.Successful {
 		return verdict.Pass

@@ -111,10 +111,12 @@ func (c *Clientset) ShardPlacements(ns string) *Placements {
 		func() *v1alpha1.ShardPlacementList { return &v1alpha1.ShardPlacementList{} })
 }
 
-// CanaryGateRunNames lists the metadata of the CanaryGateRuns in namespace ns. Their content may be
+// CanaryGateRunNames lists the metadata of the CanaryGateRuns in namespace ns with these labels. Their content may be
 // a megabyte each.
-func (c *Clientset) CanaryGateRunNames(ctx context.Context, ns string) ([]metav1.PartialObjectMetadata, error) {
-	raw, err := c.rest.Get().Namespace(ns).Resource(v1alpha1.GateRunResource.Resource).
+func (c *Clientset) CanaryGateRunNames(
+	ctx context.Context, ns, selector string,
+) ([]metav1.PartialObjectMetadata, error) {
+	raw, err := c.rest.Get().Namespace(ns).Resource(v1alpha1.GateRunResource.Resource).Param("labelSelector", selector).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing CanaryGateRuns: %w", err)

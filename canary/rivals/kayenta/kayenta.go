@@ -11,6 +11,9 @@ import (
 	"slices"
 )
 
+// Version is the version of Kayenta whose rules these are.
+const Version = "v2.46.0"
+
 // The settings of NetflixJudgeConfigurationProperties.
 const (
 	// confidence is that of the interval.

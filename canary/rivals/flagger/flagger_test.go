@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/test/worlds/rivals/flagger"
+	"github.com/knative-cdevents/knative-cdevents/canary/rivals/flagger"
 )
 
 // Ten checks hold until the promotion, and the eleventh interval sees ten that failed.
@@ -24,13 +24,14 @@ func TestHowLongItTakes(t *testing.T) {
 		"good":            {func(int) flagger.Window { return good }, flagger.Succeeded, 10 * time.Minute},
 		"bad":             {func(int) flagger.Window { return bad }, flagger.Failed, 11 * time.Minute},
 		"no requests":     {func(int) flagger.Window { return flagger.Window{} }, flagger.Failed, 11 * time.Minute},
+		"ends early":      {func(int) flagger.Window { return good }, flagger.Undecided, 5 * time.Minute},
 		"bad for a while": {func(minute int) flagger.Window { return map[bool]flagger.Window{true: bad, false: good}[minute < 4] }, flagger.Succeeded, 14 * time.Minute},
 	} {
-		end, when := flagger.Documented().Run(func(from, to time.Duration) flagger.Window {
+		end, when := flagger.Documented().Run(func(from, to time.Duration) (flagger.Window, bool) {
 			if to-from != time.Minute {
 				t.Errorf("a window from %s to %s", from, to)
 			}
-			return c.of(int(from.Minutes()))
+			return c.of(int(from.Minutes())), c.end != flagger.Undecided || to <= 5*time.Minute
 		})
 		if end != c.end || when != c.when {
 			t.Errorf("%s: %s after %s, want %s after %s", name, end, when, c.end, c.when)

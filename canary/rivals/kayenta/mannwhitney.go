@@ -29,7 +29,8 @@ func mannWhitney(x, y []float64, confidence float64) shift {
 		}
 		return root(least, most, func(mu float64) float64 { return Statistic(x, y, mu) - quantile })
 	}
-	return shift{low: bound(-z), high: bound(z), estimate: root(least, most, func(mu float64) float64 { return Statistic(x, y, mu) })}
+	estimate := root(least, most, func(mu float64) float64 { return Statistic(x, y, mu) })
+	return shift{low: bound(-z), high: bound(z), estimate: estimate}
 }
 
 // root of a function that falls.

@@ -4,7 +4,7 @@
 // built-in metrics.
 //
 // Its invariants: it is pure, and has no knowledge beyond the requests of the canary in each window. It does not shift
-// traffic: how much the canary has is the caller's.
+// traffic: how much the canary has is the caller's. An analysis whose windows end before it does is not decided.
 package flagger
 
 import (
@@ -21,7 +21,7 @@ type Analysis struct {
 	// MaxWeight and StepWeight are percentages. Every check that holds adds a step; at the maximum, the canary is
 	// promoted.
 	MaxWeight, StepWeight int
-	// MinSuccessRate is a percentage, MaxDuration the limit of the 99th percentile.
+	// MinSuccessRate is a percentage, MaxDuration the limit of the 99th percentile; 0 if it does not matter.
 	MinSuccessRate float64
 	MaxDuration    time.Duration
 }
@@ -34,6 +34,9 @@ func Documented() Analysis {
 	}
 }
 
+// Version is the version of Flagger whose rules these are.
+const Version = "v1.44.0"
+
 // Window is what the canary did in a window.
 type Window struct {
 	// Requests of all response codes, and those with a 5xx.
@@ -45,22 +48,27 @@ type Window struct {
 // Phase of a canary.
 type Phase string
 
-// The phases in which an analysis ends.
+// The phases in which an analysis ends. It is Undecided if there are no more windows.
 const (
+	Undecided Phase = ""
 	Succeeded Phase = "Succeeded"
 	Failed    Phase = "Failed"
 )
 
 // Run analyzes a canary that has its first traffic at time 0, and returns how that ends, and when. window returns what
-// the canary did between two times.
-func (a Analysis) Run(window func(from, to time.Duration) Window) (end Phase, at time.Duration) {
+// the canary did between two times; false if that is not known.
+func (a Analysis) Run(window func(from, to time.Duration) (Window, bool)) (end Phase, at time.Duration) {
 	failed := 0
 	for weight := a.StepWeight; ; {
 		at += a.Interval
-		switch {
-		case failed >= a.Threshold:
+		if failed >= a.Threshold {
 			return Failed, at
-		case !a.Holds(window(at-a.MetricInterval, at)):
+		}
+		w, known := window(at-a.MetricInterval, at)
+		switch {
+		case !known:
+			return Undecided, at - a.Interval
+		case !a.Holds(w):
 			failed++
 		case weight >= a.MaxWeight:
 			return Succeeded, at
@@ -76,8 +84,13 @@ func (a Analysis) Holds(w Window) bool {
 	if w.Requests <= 0 {
 		return false
 	}
-	p99 := time.Duration(Quantile(.99, w.Bounds, w.Buckets) * float64(time.Second))
-	return 100*(w.Requests-w.Failed)/w.Requests >= a.MinSuccessRate && p99.Truncate(time.Millisecond) <= a.MaxDuration
+	if a.MaxDuration > 0 {
+		p99 := time.Duration(Quantile(.99, w.Bounds, w.Buckets) * float64(time.Second))
+		if p99.Truncate(time.Millisecond) > a.MaxDuration {
+			return false
+		}
+	}
+	return 100*(w.Requests-w.Failed)/w.Requests >= a.MinSuccessRate
 }
 
 // Quantile estimates a quantile as histogram_quantile of Prometheus does: linearly within a bucket, and as the highest
