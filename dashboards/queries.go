@@ -13,6 +13,8 @@ import (
 // Values are the selections of a dashboard's reader.
 type Values struct {
 	Namespace, Service string
+	// Environment is that of deployments.
+	Environment string
 	// Revision and Source are regular expressions; empty means all.
 	Revision, Source string
 	// Interval is the window of rates (0: a minute); Grafana uses at least four scrape intervals.
@@ -45,7 +47,7 @@ func Queries(v Values) []Bound {
 		"$gate",
 		Anything,
 		"$environment",
-		Anything,
+		v.Environment,
 		"$revision",
 		cmp.Or(v.Revision, Everything),
 		"$source",
