@@ -171,7 +171,7 @@ func evidence(side, title string) Panel {
 	return Panel{
 		Title:       title,
 		Unit:        count,
-		Width:       8,
+		Width:       12,
 		Orders:      true,
 		Empty:       noGate,
 		Colors:      kinds(),
@@ -191,7 +191,7 @@ func overShards() Panel {
 	return Panel{
 		Title:       "Evidence for a Fail: the test over shards",
 		Unit:        number,
-		Width:       8,
+		Width:       12,
 		Max:         1,
 		Orders:      true,
 		Empty:       "no comparison over shards in this time: the Service is not sharded, or none was due",
@@ -206,7 +206,7 @@ func badRequests() Panel {
 	return Panel{
 		Title:       "Bad requests",
 		Unit:        percent,
-		Width:       24,
+		Width:       12,
 		Empty:       noGate,
 		Colors:      kinds(),
 		Description: "The ratio of bad requests that each metric of a gate has found since the run began. Solid: the canary. Dashed: the baseline.",
