@@ -93,7 +93,7 @@ func TestEveryExportedMetricIsShown(t *testing.T) {
 	}
 	own := map[string]bool{ // of the controller's own work; docs/canary.md explains them
 		"cdevents_leading_ratio": true, "canary_handled_share_ratio": true, // the alerts look at them
-		"canary_scrape_targets":  true, "canary_scrape_services": true, "canary_scrape_duration_seconds": true,
+		"canary_scrape_targets": true, "canary_scrape_services": true, "canary_scrape_duration_seconds": true,
 	}
 	for name := range exported(t) {
 		part := slices.ContainsFunc([]string{"_sum", "_count"}, func(s string) bool { return strings.HasSuffix(name, s) })

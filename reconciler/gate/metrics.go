@@ -4,6 +4,7 @@ package gate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ var (
 	verdictDesc = describe("verdict",
 		"1 for the current verdict of the run in progress, or else of the last run; 0 for all others.", "verdict")
 	canaryDesc = describe("canary_info",
-		"1 for the Revision that the run in progress judges, or else that the last run judged.", "kn_revision_name")
+		"1 for the Revision that the run in progress judges, or else that the last run judged.", "kn_revision_name", "dry_run")
 	runsDesc     = describe("runs_total", "Finished runs, by verdict and most important reason.", "verdict", "reason")
 	durationDesc = describe(
 		"duration_seconds",
@@ -246,7 +247,8 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 		s.gauge(verdictDesc, is, string(v))
 	}
 	if run.Canary.Name != "" {
-		s.gauge(canaryDesc, 1, run.Canary.Name)
+		dry := run.Effective != nil && run.Effective.DryRun
+		s.gauge(canaryDesc, 1, run.Canary.Name, strconv.FormatBool(dry))
 	}
 	if run.CompletionTime != nil {
 		now = run.CompletionTime.Time

@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 	run := &v1alpha1.GateRun{
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
 		Canary:    v1alpha1.GateObject{Name: "cart-00002"},
-		Effective: &v1alpha1.GateEffective{Minimum: v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))}},
+		Effective: &v1alpha1.GateEffective{DryRun: true, Minimum: v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))}},
 		Report: &verdict.Judgement{
 			Verdict: verdict.Running, Canary: verdict.Samples{Requests: 12}, Baseline: verdict.Samples{Requests: 90}, HandledShare: ptr(.1),
 			Metrics: []verdict.MetricResult{
@@ -50,7 +50,7 @@ func TestMetrics(t *testing.T) {
 	want := `
 # HELP gate_canary_info 1 for the Revision that the run in progress judges, or else that the last run judged.
 # TYPE gate_canary_info gauge
-gate_canary_info{gate="strict",k8s_namespace_name="shop",kn_revision_name="cart-00002",kn_service_name="cart"} 1
+gate_canary_info{dry_run="true",gate="strict",k8s_namespace_name="shop",kn_revision_name="cart-00002",kn_service_name="cart"} 1
 # HELP gate_duration_seconds How long the run in progress has taken so far, or else how long the last run took, in seconds.
 # TYPE gate_duration_seconds gauge
 gate_duration_seconds{gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 60
