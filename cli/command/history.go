@@ -8,12 +8,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
 
 func (e *env) history() *cobra.Command {
@@ -44,6 +46,11 @@ func (e *env) showHistory(h *report.History, wide bool) {
 	if wide {
 		t.Least = nil
 	}
+	times := make([]time.Time, 0, len(h.Events))
+	for _, ev := range h.Events {
+		times = append(times, ev.Time)
+	}
+	stamp := words.Stamps(e.Now(), times...)
 	for _, ev := range h.Events {
 		number, typ := "", ""
 		if ev.Sequence > 0 {
@@ -54,7 +61,7 @@ func (e *env) showHistory(h *report.History, wide bool) {
 		}
 		t.Add(
 			screen.Cell{Text: number, Style: screen.Dim},
-			screen.Text(e.stamp(ev.Time)),
+			screen.Text(stamp(ev.Time)),
 			screen.Text(typ),
 			screen.Text(ev.Text),
 			screen.Text(

@@ -38,6 +38,8 @@ type Event struct {
 	// Split is how the traffic is split after it, largest share first. It is empty if that is not known, or if the event
 	// is not about traffic.
 	Split lifecycle.Split `json:"traffic,omitempty"`
+	// Outcome is how what happened has turned out; empty for what has no outcome.
+	Outcome Outcome `json:"outcome,omitempty"`
 	// AcknowledgedBy lists the sources that have acknowledged this event or a later one. Filters of a source may have
 	// left the event out.
 	AcknowledgedBy []types.UID `json:"-"`
@@ -92,7 +94,7 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		t := transition(p)
 		add(Event{
 			Sequence: p.Sequence, Time: p.Time.Time, kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t),
-			withdrawn: withdrawn(t),
+			withdrawn: withdrawn(t), Outcome: outcome(t),
 		})
 	}
 	remembered, split, err := remember(s)
@@ -115,6 +117,9 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 	for _, sequence := range slices.Sorted(maps.Keys(known)) {
 		e := known[sequence]
 		e.Type = TypeOf(e.kind)
+		if e.Outcome == "" {
+			e.Outcome = OutcomeOf(e.kind, "")
+		}
 		e.PendingFor = pending[sequence]
 		for source, upTo := range st.Acknowledged {
 			if upTo >= sequence && !slices.Contains(e.PendingFor, source) {
@@ -158,7 +163,7 @@ func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
 		e.Text = brief(e.kind, "") // the controller gives it up, and counts it
 		return e
 	}
-	e.Text, e.Split = Text(s.Spec.Name, t), t.Traffic
+	e.Text, e.Split, e.Outcome = Text(s.Spec.Name, t), t.Traffic, outcome(t)
 	return e
 }
 
