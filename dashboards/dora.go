@@ -99,7 +99,7 @@ func deliveries() Panel {
 		Height:      6,
 		Empty:       notDeployed,
 		To:          "knative-cdevents-canary",
-		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. What happened before Prometheus knew the controller counts as if it had happened in this time.",
+		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. Services that are gone are not listed. What happened before Prometheus knew the controller counts as if it had happened in this time.",
 		Queries: []Query{
 			{Column: "Deployments", Unit: count, Expr: all(doraTotal, `outcome="completed"`)},
 			{Column: "Stopped", Unit: count, Expr: all(doraTotal, `outcome="stopped"`)},

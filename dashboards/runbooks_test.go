@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/command"
@@ -84,13 +83,11 @@ func plugin(t *testing.T, root *cobra.Command, args []string) {
 		return
 	}
 	for _, name := range flags(args) {
-		has := func(of *pflag.FlagSet) bool {
-			if long, is := strings.CutPrefix(name, "--"); is {
-				return of.Lookup(long) != nil
-			}
-			return of.ShorthandLookup(name[1:2]) != nil
+		known := c.Flags().Lookup(strings.TrimLeft(name, "-")) != nil || c.InheritedFlags().Lookup(strings.TrimLeft(name, "-")) != nil
+		if !strings.HasPrefix(name, "--") {
+			known = c.Flags().ShorthandLookup(name[1:2]) != nil || c.InheritedFlags().ShorthandLookup(name[1:2]) != nil
 		}
-		if !has(c.Flags()) && !has(c.InheritedFlags()) {
+		if !known {
 			t.Errorf("kubectl %s: no flag %s", strings.Join(args, " "), name)
 		}
 	}
