@@ -72,13 +72,14 @@ function render(data, at) {
 
 // toTheEnd shows the newest moments, and no part of a column at the left: there is room behind the last one for that.
 function toTheEnd(lanes) {
-  const table = lanes.querySelector('table')
-  table.style.paddingRight = ''
+  const spare = lanes.querySelector('.spare')
+  spare.style.width = '0px'
   const hidden = lanes.scrollWidth - lanes.clientWidth
   if (hidden > 0) {
-    const fixed = table.querySelector('.first').offsetWidth
-    const column = [...table.querySelectorAll('thead th:not(.first)')].find((th) => th.offsetLeft - fixed >= hidden)
-    if (column) table.style.paddingRight = `${column.offsetLeft - fixed - hidden}px`
+    const left = (element) => element.getBoundingClientRect().left
+    const from = left(lanes.querySelector('table')) + lanes.querySelector('.first').offsetWidth
+    const at = [...lanes.querySelectorAll('thead th:not(.first)')].map((th) => left(th) - from).find((x) => x >= hidden)
+    if (at) spare.style.width = `${at - hidden}px`
   }
   lanes.scrollLeft = lanes.scrollWidth
 }

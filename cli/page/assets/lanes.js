@@ -25,7 +25,8 @@ export function lanes(s) {
         h('thead', null, h('tr', null,
           h('th', { scope: 'col', class: 'first' }, 'Revision'),
           moments.map((m, i) => [head(m, clock), gap(m, i === moments.length - 1, true), pause(pauses[i], true)]))),
-        h('tbody', null, rows.map((r) => lane(r, moments, pauses))))))
+        h('tbody', null, rows.map((r) => lane(r, moments, pauses)))),
+      h('div', { class: 'spare', 'aria-hidden': 'true' })))
 }
 
 // long returns, for each moment, the seconds to the next one if they are ten times as many as between most of them, and a minute or more.
