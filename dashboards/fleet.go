@@ -135,7 +135,7 @@ func fleetErrors() Panel {
 }
 
 // fleetDistance compares what is handled with the Route where the Route has been the same for the whole window: right
-// after a step, the requests of the window belong to the split before. A Service without a split has nothing to compare.
+// after a step, the requests of the window belong to the split before. Without a split, there is nothing to compare.
 func fleetDistance() Panel {
 	const by = byService + ", " + byRevision
 	route := everywhere("canary_traffic_share_ratio")

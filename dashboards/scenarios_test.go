@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,8 @@ type input struct {
 // metric is a series, as one replica exports it.
 func metric(name, pod string, labels ...string) string {
 	all := fmt.Sprintf(`job="controller",instance=%q`, pod)
-	for i := 0; i < len(labels); i += 2 {
-		all += fmt.Sprintf(",%s=%q", labels[i], labels[i+1])
+	for pair := range slices.Chunk(labels, 2) {
+		all += fmt.Sprintf(",%s=%q", pair[0], pair[1])
 	}
 	return name + "{" + all + "}"
 }

@@ -62,7 +62,7 @@ func TestInBrowser(t *testing.T) {
 	if to := os.Getenv("PAGE_PICTURES"); to != "" {
 		args = []string{"pictures.mjs", filepath.Join("..", "..", to)}
 	}
-	node := exec.CommandContext(t.Context(), "node", args...)
+	node := exec.CommandContext(t.Context(), "node", args...) //nolint:gosec // whoever runs the test names the folder
 	node.Dir, node.Env = dir, append(os.Environ(), "PAGE="+server.URL(), "CONTROL="+control.URL)
 	out, err := node.CombinedOutput()
 	t.Logf("%s", out)

@@ -125,7 +125,7 @@ func states(p dashboards.Panel, id uint32) *statetimeline.PanelBuilder {
 	shown := map[string]dashboard.ValueMappingResult{}
 	for i, v := range p.Values {
 		shown[strconv.Itoa(v.Number)] = dashboard.ValueMappingResult{
-			Text: ptr(v.Text), Color: ptr(v.Color), Index: ptr(int32(i)), //nolint:gosec // there are few
+			Text: ptr(v.Text), Color: ptr(v.Color), Index: ptr(int32(i)),
 		}
 	}
 	b := statetimeline.NewPanelBuilder().
