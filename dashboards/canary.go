@@ -75,6 +75,16 @@ func gateEnded(matchers ...string) Annotation {
 	}
 }
 
+// handledShare is the part of the requests of the Service that each of the selected Revisions has handled within a
+// window. It does not reach back further: a canary that was stopped has no share any more.
+func handledShare(window string) string {
+	whole := "sum(rate(" + series(handledTotal, ofNamespace, ofService) + "[" + window + "]))"
+	return rate(byRevision, of(handledTotal), window) + " / on () group_left () (" + whole + " > 0)"
+}
+
+// noRequests is why there are no figures of requests.
+const noRequests = "no requests of this Service in this time"
+
 const notStateful = "no data: this is not a stateful cluster, or its runtime does not report it"
 
 func sides() Panel {
@@ -82,11 +92,13 @@ func sides() Panel {
 		Title:       "The Revisions side by side",
 		Kind:        Table,
 		Width:       24,
-		Description: "Shares are current; all other figures are over the selected time range. Excess is the share that a Revision handled beyond its share in the Route. Errors by entry are what queue-proxy alone would report.",
+		Height:      6,
+		Empty:       "no Revision of this Service is measured",
+		Description: "Shares are those of the last moments of the selected time range; all other figures are over all of it. Excess is the share that a Revision handles beyond its share in the Route. Without requests, there is no share. Errors by entry are what queue-proxy alone would report.",
 		Queries: []Query{
 			{Column: "Required", Unit: percent, Expr: largest(byRevision, of("canary_traffic_share_ratio"))},
-			{Column: "Handled", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio"))},
-			{Column: "Excess", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio")) + " - " +
+			{Column: "Handled", Unit: percent, Expr: handledShare(short)},
+			{Column: "Excess", Unit: percent, Expr: handledShare(short) + " - " +
 				largest(byRevision, of("canary_traffic_share_ratio"))},
 			{Column: "Requests", Unit: count, Expr: increase(byRevision, of(handledTotal))},
 			{Column: "Errors by entry", Unit: percent, Expr: entryErrorRatio(shown)},
@@ -108,6 +120,8 @@ const (
 	seconds = "s"
 	clock   = "dthms"
 	count   = "short"
+	// number has fractions, unlike a count.
+	number = "none"
 
 	entryTotal    = "canary_entry_requests_total"
 	handledTotal  = "canary_handled_requests_total"
@@ -121,17 +135,18 @@ func shares() Panel {
 		Unit:        percent,
 		Width:       24,
 		Max:         1,
-		Description: "Dashed: the share of the requests that the current Route gives a Revision. Solid: the share of the requests of the last 5 minutes that it handled. They differ if shards, and not the Route, decide which Revision handles a request.",
+		Empty:       "no Route of this Service is known in this time",
+		Description: "Dashed: the share of the requests that the current Route gives a Revision. Solid: the share that it handled, by the rates of the same moment; there is a gap without requests. They differ if shards, and not the Route, decide which Revision handles a request.",
 		Queries: []Query{
 			{Expr: largest(byRevision, of("canary_traffic_share_ratio")), Legend: revision + " required", Dashed: true},
-			{Expr: largest(byRevision, of("canary_handled_share_ratio")), Legend: revision + " handled"},
+			{Expr: handledShare(short), Legend: revision + " handled"},
 		},
 	}
 }
 
 func handledRate() Panel {
 	return Panel{
-		Title: "Requests by the Revision that handled them", Unit: rps, Width: 12,
+		Title: "Requests by the Revision that handled them", Unit: rps, Width: 12, Empty: noRequests,
 		Description: "Finished requests per second, by the Revision whose pod handled them.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(handledTotal), short), Legend: revision},
@@ -149,6 +164,7 @@ func enteredRate() Panel {
 		Title:       "Requests by the Revision where they entered",
 		Unit:        rps,
 		Width:       12,
+		Empty:       "no requests in this time, or Knative Serving exports no request metrics",
 		Description: "Requests per second, by the Revision whose queue-proxy received them. Same axis as the neighboring panel.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(entryTotal), short), Legend: revision},
@@ -204,6 +220,7 @@ func entryErrors() Panel {
 		Title:       "Errors by entry: what queue-proxy alone would report",
 		Unit:        percent,
 		Width:       12,
+		Empty:       "no requests in this time, or Knative Serving exports no request metrics",
 		Description: "Share of 5xx among the requests that entered at a Revision, no matter which Revision failed. In a stateful cluster, this blames the Revision that passed a request on.",
 		Queries: []Query{
 			{Expr: entryErrorRatio(short), Legend: revision},
@@ -217,6 +234,7 @@ func handledErrors() Panel {
 		Title:       "Errors by the Revision that handled the request",
 		Unit:        percent,
 		Width:       12,
+		Empty:       noRequests,
 		Description: "Share of errors and timeouts among the requests that a Revision handled. Same axis as the neighboring panel. There are gaps if no requests were handled, or if the application does not report outcomes.",
 		Queries: []Query{
 			{Expr: handledErrorRatio(short), Legend: revision},
@@ -232,6 +250,7 @@ func failures() Panel {
 		Unit:        rps,
 		Width:       24,
 		Kind:        Bars,
+		Empty:       noRequests,
 		Description: "Handled requests per second that did not succeed. unknown: the application does not report the outcome.",
 		Shades:      []Shade{{Names: " timeout$", Percent: 40}, {Names: " unknown$", Percent: 15}},
 		Queries:     []Query{{Expr: rate(by, of(handledTotal, `outcome!="ok"`), short), Legend: revision + " {{outcome}}"}},
@@ -243,6 +262,7 @@ func latency(q float64, name string) Panel {
 		Title:       name + " by the Revision that handled the request",
 		Unit:        seconds,
 		Width:       8,
+		Empty:       "no requests in this time, or other buckets",
 		Description: "How long it took to handle requests, interpolated within the fixed buckets. There is no data if the application uses other buckets.",
 		Queries:     []Query{{Expr: quantile(q, byRevision, of(durations), short), Legend: revision}},
 	}
@@ -274,6 +294,7 @@ func restarts() Panel {
 		Unit:        count,
 		Width:       12,
 		Kind:        Bars,
+		Empty:       "no Revision of this Service is measured",
 		Description: "Restarts of containers and failures of pods, by reason. Figures that a pod had not reported when it failed are lost.",
 		Shades:      []Shade{{Names: " restarted$", Percent: 40}, {Names: " pod_failed$", Percent: 15}},
 		Queries:     []Query{{Expr: added(byRevision+", reason", of(restartsTotal)), Legend: revision + " {{reason}}"}},
@@ -356,6 +377,7 @@ func age() Panel {
 		Title:       "Age of the last scrape",
 		Unit:        seconds,
 		Width:       12,
+		Empty:       "no pod of this Service is ready",
 		Description: "Of the ready pod of a Revision that was not scraped for the longest time. If it is more than a few scrape intervals, the figures of this Revision are outdated.",
 		Queries:     []Query{{Expr: largest(byRevision, of("canary_scrape_age_seconds")), Legend: revision}},
 	}
@@ -363,7 +385,7 @@ func age() Panel {
 
 func scrapes() Panel {
 	return Panel{
-		Title: "Scrapes of pods, all Services", Unit: "ops", Width: 12,
+		Title: "Scrapes of pods, all Services", Unit: "ops", Width: 12, Empty: notScraped,
 		Description: "How often the controller scraped pods, by result.",
 		Queries:     []Query{{Expr: rate("result", series("canary_scrapes_total"), short), Legend: "{{result}}"}},
 	}
@@ -375,6 +397,7 @@ func rejected() Panel {
 		Unit:        "ops",
 		Width:       12,
 		Kind:        Bars,
+		Empty:       notScraped,
 		Description: "Samples of pods that cannot be correct, by reason: for example negative, not a number, decreased, or too many.",
 		Queries:     []Query{{Expr: rate("reason", series("canary_rejected_samples_total"), short), Legend: "{{reason}}"}},
 	}

@@ -34,6 +34,12 @@ func cdevents() Dashboard {
 	}
 }
 
+// Why there is no data of sources, and of what each replica always exports.
+const (
+	noSource   = "no source exists"
+	notScraped = "no replica of the controller was scraped in this time"
+)
+
 const ofSource = `source=~"$source"`
 
 func delivered() Panel {
@@ -86,7 +92,7 @@ func deliveryLatency() Panel {
 // pending and oldest take matchers of the series to show.
 func pending(matchers ...string) Panel {
 	return Panel{
-		Title: "Pending events", Unit: count, Width: 8,
+		Title: "Pending events", Unit: count, Width: 8, Empty: noSource,
 		Description: "Journaled events that the source's sink has not accepted yet.",
 		Queries:     largestBy("source", series("cdevents_pending", matchers...)),
 	}
@@ -94,7 +100,7 @@ func pending(matchers ...string) Panel {
 
 func oldest(matchers ...string) Panel {
 	return Panel{
-		Title: "Age of the oldest pending event", Unit: clock, Width: 8,
+		Title: "Age of the oldest pending event", Unit: clock, Width: 8, Empty: noSource,
 		Description: "How long your pipelines have been waiting. 0: no event is pending.",
 		Queries:     largestBy("source", series("cdevents_oldest_pending_age_seconds", matchers...)),
 	}
@@ -102,7 +108,7 @@ func oldest(matchers ...string) Panel {
 
 func breakers() Panel {
 	return Panel{
-		Title: "Sinks that are only probed", Unit: count, Width: 8, Max: 1,
+		Title: "Sinks that are only probed", Unit: count, Width: 8, Max: 1, Empty: noSource,
 		Description: "1 while a sink is only probed after repeated failures. Its pending events wait.",
 		Queries:     largestBy("source", series("cdevents_breaker_open", ofSource)),
 	}
@@ -168,6 +174,7 @@ func declarations() Panel {
 		Title:       "Invalid declarations",
 		Unit:        count,
 		Width:       8,
+		Empty:       notScraped,
 		Description: "Services whose newest Revision declares a cluster with annotations that are not valid. The condition StatefulDeclared of the Service's CDEventSubject names them. Pods that declare a sidecar and have none: the condition ClusterTroubled does.",
 		Queries: []Query{
 			{Expr: total("", series("cdevents_cluster_declarations_wrong")), Legend: "Services"},

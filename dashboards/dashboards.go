@@ -49,7 +49,7 @@ type Row struct {
 // Kind is how a panel shows its values.
 type Kind int
 
-// The kinds. Bars are stacked. States are stacked areas: one unit of height for each state that holds.
+// The kinds. Bars are stacked. States have a row for each series, and a text and a color for each value.
 const (
 	Lines Kind = iota
 	Bars
@@ -65,16 +65,20 @@ type Panel struct {
 	Unit string
 	// Width is the width in 24ths of the dashboard.
 	Width int
+	// Height is the height in Grafana's units, in each of which a table has one line; 0 means 8.
+	Height int
 	// Max is the upper end of the axis; 0 means automatic.
 	Max float64
-	// Orders has an axis by orders of magnitude.
+	// Orders has an axis by orders of magnitude: of what is above 1, or of what is below if Max is 1.
 	Orders bool
-	// Empty is the text shown without data, if having none is normal.
+	// Empty is the text shown without data. It says why.
 	Empty string
 	// Shades make bars of one color different.
 	Shades []Shade
 	// Colors of series that are no Revisions.
 	Colors []Color
+	// Values are the texts and colors of the values of States.
+	Values []Value
 	// To is the UID of the dashboard that the Services of a table lead to.
 	To      string
 	Queries []Query
@@ -91,6 +95,12 @@ type Shade struct {
 type Color struct {
 	// Names is a regular expression.
 	Names, Color string
+}
+
+// Value is how a value is shown: by a text, in a color by Grafana's name.
+type Value struct {
+	Number      int
+	Text, Color string
 }
 
 // Query is a PromQL query with Grafana's variables.

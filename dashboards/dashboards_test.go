@@ -22,12 +22,15 @@ func TestEveryPanelHasADescription(t *testing.T) {
 		}
 		seen[d.UID] = true
 		for _, row := range d.Rows {
-			line := 0
+			line, before := 0, 0
 			for _, p := range row.Panels {
 				if p.Title == "" || len(p.Description) < 20 || len(p.Queries) == 0 || seen[d.UID+p.Title] {
 					t.Errorf("%s: panel %q has no title of its own, no description, or no query", d.Title, p.Title)
 				}
 				seen[d.UID+p.Title] = true
+				if p.Empty == "" {
+					t.Errorf("%s: %q does not say why it can have no data", d.Title, p.Title)
+				}
 				if (p.Unit == "") != (p.Kind == Table) {
 					t.Errorf("%s: %q has the unit %q", d.Title, p.Title, p.Unit)
 				}
@@ -36,6 +39,10 @@ func TestEveryPanelHasADescription(t *testing.T) {
 						t.Errorf("%s: %q: %q has the legend %q and the column %q in %q", d.Title, p.Title, q.Expr, q.Legend, q.Column, q.Unit)
 					}
 				}
+				if line > 0 && p.Height != before {
+					t.Errorf("%s: %q is not as high as what is left of it", d.Title, p.Title)
+				}
+				before = p.Height
 				line += p.Width
 				if line == 24 {
 					line = 0
@@ -85,8 +92,8 @@ func TestEveryExportedMetricIsShown(t *testing.T) {
 		all.WriteString(b.Expr + "\n")
 	}
 	own := map[string]bool{ // of the controller's own work; docs/canary.md explains them
-		"cdevents_leading_ratio": true, // the alerts look at it
-		"canary_scrape_targets":  true, "canary_scrape_services": true, "canary_scrape_duration_seconds": true,
+		"cdevents_leading_ratio": true, "canary_handled_share_ratio": true, // the alerts look at them
+		"canary_scrape_targets": true, "canary_scrape_services": true, "canary_scrape_duration_seconds": true,
 	}
 	for name := range exported(t) {
 		part := slices.ContainsFunc([]string{"_sum", "_count"}, func(s string) bool { return strings.HasSuffix(name, s) })
@@ -133,7 +140,7 @@ func TestQueriesSurviveAChangeOfLeader(t *testing.T) {
 
 func TestQueriesAreBound(t *testing.T) {
 	t.Parallel()
-	all := Queries(Values{Namespace: "shop", Service: "cart", Revision: "cart-(1|2)", Interval: 90 * time.Second, Step: 30 * time.Second, Shown: time.Hour})
+	all := Queries(Values{Namespace: "shop", Service: "cart", Environment: "production", Revision: "cart-(1|2)", Interval: 90 * time.Second, Step: 30 * time.Second, Shown: time.Hour})
 	var text strings.Builder
 	for _, b := range all {
 		if strings.Contains(b.Expr, "$") || b.Dashboard == "" || b.Panel == "" {

@@ -3,7 +3,9 @@
 package dashboards
 
 const (
-	ofTeam        = `k8s_namespace_name=~"$namespace",kn_service_name=~"$service",environment=~"$environment"`
+	// One environment at a time: what is released to staging and to production does not add up.
+	inEnvironment = `environment="$environment"`
+	ofTeam        = inEnvironment + `,k8s_namespace_name=~"$namespace",kn_service_name=~"$service"`
 	byDelivery    = byService + ", environment"
 	ofEnvironment = ofServices + " {{environment}}"
 	doraTotal     = "dora_deployments_total"
@@ -23,9 +25,17 @@ func performance() Dashboard {
 		Variables: append(
 			scraped("cdevents_leading_ratio"),
 			Variable{
+				Name:        "environment",
+				Title:       "Environment",
+				Series:      series(doraTotal),
+				Label:       "environment",
+				Empty:       notDeployed,
+				Description: "One at a time: releases to staging and to production do not add up.",
+			},
+			Variable{
 				Name:   "namespace",
 				Title:  "Namespace",
-				Series: series(doraTotal),
+				Series: series(doraTotal, inEnvironment),
 				Label:  "k8s_namespace_name",
 				Many:   true,
 				Empty:  notDeployed,
@@ -33,19 +43,10 @@ func performance() Dashboard {
 			Variable{
 				Name:   "service",
 				Title:  "Service",
-				Series: series(doraTotal, `k8s_namespace_name=~"$namespace"`),
+				Series: series(doraTotal, inEnvironment, ofNamespaces),
 				Label:  "kn_service_name",
 				Many:   true,
 				Empty:  notDeployed,
-			},
-			Variable{
-				Name:     "environment",
-				Title:    "Environment",
-				Series:   series(doraTotal),
-				Label:    "environment",
-				Many:     true,
-				Optional: true,
-				Empty:    notDeployed,
 			},
 		),
 		Rows: []Row{
@@ -74,11 +75,11 @@ func sumBy(by, of string) string { return "sum by (" + by + ") (" + of + ")" }
 // each returns how much stored totals grew since the step before, so that a deployment is in one bar. The total is
 // absent for a moment while the leader changes, so the largest of the last few scrapes counts. A total that was read
 // first is no deployment.
-func each(by, metric string) string {
+func each(by, metric string, matchers ...string) string {
 	labels := byDelivery + ", outcome"
 	// Both are ranges, so that a series that has ended is not taken for a new one while Prometheus still looks back to it.
-	now := largest(labels, "max_over_time("+series(metric, ofTeam)+"["+short+"])")
-	before := largest(labels, "max_over_time("+series(metric, ofTeam)+"["+short+"] offset "+step+")")
+	now := largest(labels, "max_over_time("+series(metric, matchers...)+"["+short+"])")
+	before := largest(labels, "max_over_time("+series(metric, matchers...)+"["+short+"] offset "+step+")")
 	known := "group(" + series("cdevents_leading_ratio") + " offset " + step + ")"
 	return sumBy(by, "clamp_min("+now+" - "+before+", 0) or "+now+" and on () "+known)
 }
@@ -95,9 +96,10 @@ func deliveries() Panel {
 		Title:       "By Service",
 		Kind:        Table,
 		Width:       24,
+		Height:      6,
 		Empty:       notDeployed,
 		To:          "knative-cdevents-canary",
-		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. What happened before Prometheus knew the controller counts as if it had happened in this time.",
+		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. Services that are gone are not listed. What happened before Prometheus knew the controller counts as if it had happened in this time.",
 		Queries: []Query{
 			{Column: "Deployments", Unit: count, Expr: all(doraTotal, `outcome="completed"`)},
 			{Column: "Stopped", Unit: count, Expr: all(doraTotal, `outcome="stopped"`)},
@@ -114,7 +116,7 @@ func deployments() Panel {
 		Title: "Deployments", Unit: count, Width: 12, Kind: Bars, Empty: notDeployed,
 		Description: "In each interval: completed with all traffic, or stopped as a canary.",
 		Colors:      []Color{{"^completed$", "green"}, {"^stopped$", "orange"}},
-		Queries:     []Query{{Expr: each("outcome", doraTotal), Legend: "{{outcome}}"}},
+		Queries:     []Query{{Expr: each("outcome", doraTotal, ofTeam), Legend: "{{outcome}}"}},
 	}
 }
 
@@ -127,7 +129,7 @@ func changeFailures() Panel {
 		Empty:       "none",
 		Description: "In each interval: rolled back after all traffic or followed by an outage (completed), or withdrawn as a canary (stopped).",
 		Colors:      []Color{{"^completed$", "red"}, {"^stopped$", "orange"}},
-		Queries:     []Query{{Expr: each("outcome", failuresTotal), Legend: "{{outcome}}"}},
+		Queries:     []Query{{Expr: each("outcome", failuresTotal, ofTeam), Legend: "{{outcome}}"}},
 	}
 }
 

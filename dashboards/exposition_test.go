@@ -54,11 +54,7 @@ type replica struct {
 	instruments *delivery.Instruments
 	clusters    *cluster.Instruments
 	gates       *gate.Metrics
-	gateTime    func() time.Time
 }
-
-// faster is how much faster time passes for gates, which count a run two minutes after it ends.
-const faster = 60
 
 // deployed is what the ledger has stored about deployments: the same for every leader.
 var deployed = []*v1alpha1.CDEventSubject{{
@@ -74,7 +70,7 @@ var deployed = []*v1alpha1.CDEventSubject{{
 func finished(now time.Time, name string, v verdict.Verdict, reason verdict.Reason) *v1alpha1.GateRun {
 	end := metav1.NewTime(now)
 	return &v1alpha1.GateRun{
-		ID: name, Gate: name, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end,
+		ID: name, Gate: name, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, Canary: v1alpha1.GateObject{Name: "cart-2"}, StartTime: end, CompletionTime: &end,
 		Verdict: v, Reasons: []string{string(reason)}, Effective: &v1alpha1.GateEffective{
 			GatePolicy: v1alpha1.GatePolicy{
 				Minimum: &v1alpha1.GateMinimum{
@@ -85,7 +81,10 @@ func finished(now time.Time, name string, v verdict.Verdict, reason verdict.Reas
 		Report: &verdict.Judgement{
 			Canary: verdict.Samples{Requests: 120}, Baseline: verdict.Samples{Requests: 900}, HandledShare: ptr(.36),
 			Metrics: []verdict.MetricResult{
-				{Name: "ErrorRate", Canary: ptr(.08), Baseline: ptr(.01), EFail: 75, EFailLimit: 60, EPass: .5, EPassLimit: 20},
+				{
+					Name: "ErrorRate", Verdict: v, Reason: reason, Canary: ptr(.08), Baseline: ptr(.01), EFail: 75, EFailLimit: 60, EPass: .5, EPassLimit: 20,
+					P: ptr(.001),
+				},
 			},
 		},
 	}
@@ -96,8 +95,6 @@ func finished(now time.Time, name string, v verdict.Verdict, reason verdict.Reas
 func newReplica(t *testing.T) *replica {
 	t.Helper()
 	r := &replica{registry: prometheus.NewPedanticRegistry()}
-	created := time.Now()
-	r.gateTime = func() time.Time { return created.Add(faster * time.Since(created)) }
 	r.registry.MustRegister(export.NewCollector(r), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(r.registry),
 		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
@@ -123,7 +120,7 @@ func newReplica(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	go w.Run(t.Context())
-	r.gates = gate.NewMetrics(r.gateTime, r)
+	r.gates = gate.NewMetrics(time.Now, r)
 	r.registry.MustRegister(r.gates, &dora.Collector{
 		Ledger: r, Leader: r, Environments: r,
 	})
@@ -198,7 +195,7 @@ func (r *replica) lead(now time.Time) {
 	r.mu.Lock()
 	r.from = now
 	r.mu.Unlock()
-	r.gates.Record("shop", finished(r.gateTime(), "cart", verdict.Fail, verdict.RelativeRegression))
+	r.gates.Record("shop", finished(time.Now(), "cart", verdict.Fail, verdict.RelativeRegression))
 	i := r.instruments
 	i.Incomplete("shop/releases")
 	for range 3 {

@@ -35,7 +35,7 @@ func TestEveryQueryHasData(t *testing.T) {
 	// Storing the last scrape takes a moment.
 	time.Sleep(scrapeInterval / 2)
 	now := time.Now()
-	v := Values{Namespace: "shop", Service: "cart", Interval: now.Sub(change) + 3*time.Second, Step: now.Sub(change) + 3*time.Second, Shown: now.Sub(begun) + 10*time.Second}
+	v := Values{Namespace: "shop", Service: "cart", Environment: "production", Interval: now.Sub(change) + 3*time.Second, Step: now.Sub(change) + 3*time.Second, Shown: now.Sub(begun) + 10*time.Second}
 
 	if both := prometheus.at(t, `count(count by (pod) (rate(canary_handled_requests_total[`+promDuration(v.Interval)+`])))`, now); len(both) != 1 || both[0].Value != 2 {
 		t.Fatalf("the window does not hold both leaders: %v", both)
@@ -119,14 +119,17 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 		}},
 		{"Lead time of changes", exact, map[string]float64{"shop/cart production": 600}},
 		{"Time to restore service", exact, map[string]float64{"shop/cart production": 30}},
-		{"Verdicts over time", exact, map[string]float64{"cart Fail": 1}},
-		{"Evidence for a Fail", exact, map[string]float64{"cart ErrorRate": 75, "cart ErrorRate required": 60}},
+		{"Verdicts over time", exact, map[string]float64{"cart": 4}},
+		{"Verdicts and their reasons", exact, map[string]float64{"Runs of ": 2}}, // each leader has counted one
+		{"What the last run has found", exact, map[string]float64{"Canary bad of ": .08, "E-value of ": 75, "Fails at of ": 60, "p over shards of ": .001}},
+		{"Evidence for a Fail: the test over shards", exact, map[string]float64{"cart ErrorRate": .001}},
+		{"Evidence for a Fail, without the test over shards", exact, map[string]float64{"cart ErrorRate": 75, "cart ErrorRate required": 60}},
 		{"Evidence for a Pass", exact, map[string]float64{"cart ErrorRate": .5, "cart ErrorRate required": 20}},
 		{"Bad requests", exact, map[string]float64{"cart ErrorRate canary": .08, "cart ErrorRate baseline": .01}},
 		{"Requests had and needed", exact, map[string]float64{"cart canary": 120, "cart canary needed": 300, "cart baseline": 900}},
 		{"The canary's share", exact, map[string]float64{"cart: handled": .36, "cart-2 required": .05}},
 		{"Services by state", exact, map[string]float64{"with traffic": 1, "rolling out": 1, "without a verdict": 0, "shards misplaced": 1}},
-		{"Handled beyond the Route, the ten highest", exact, map[string]float64{"shop/cart": .31}},
+		{"Handled share, how far from the Route, the ten furthest", exact, map[string]float64{"shop/cart": .31}},
 		{"Errors, the ten highest", exact, map[string]float64{"shop/cart": .03}},
 		{"Attempts that failed", about, map[string]float64{"shop/releases": 1}},
 		{"Incomplete events", about, map[string]float64{"shop/releases": 1}},

@@ -21,9 +21,9 @@ func fleet() Dashboard {
 		Annotations: []Annotation{gateEnded(ofNamespaces)},
 		Rows: []Row{
 			{Title: "Services", Panels: []Panel{fleetTable()}},
-			{Title: "Rollouts", Panels: []Panel{rollouts(), told()}},
-			{Title: "Health, by the Revision that handled the requests", Panels: []Panel{fleetErrors(), fleetExcess()}},
-			{Title: "What is not told, and what is not known", Panels: []Panel{fleetPending(), fleetOldest(), fleetUnknown()}},
+			{Title: "Rollouts", Panels: []Panel{rollouts(), released()}},
+			{Title: "Health, by the Revision that handled the requests", Panels: []Panel{fleetErrors(), fleetDistance()}},
+			{Title: "What is not told, and what is not known", Panels: []Panel{fleetPending(), oldest(), fleetUnknown()}},
 		},
 	}
 }
@@ -62,6 +62,7 @@ func fleetTable() Panel {
 		Title:       "Services",
 		Kind:        Table,
 		Width:       24,
+		Height:      7,
 		To:          "knative-cdevents-canary",
 		Empty:       "no Service is measured",
 		Description: "Revisions: how many share the traffic; more than one is a rollout. Canary: the smallest share. Last verdict: of its gates, within an hour. A Service's name leads to the dashboard of its canary.",
@@ -86,6 +87,7 @@ func rollouts() Panel {
 		Title:       "Services by state",
 		Unit:        count,
 		Width:       12,
+		Empty:       "no Service is measured",
 		Description: "Rolling out: several Revisions share the traffic. Without a verdict: the last run of a gate was Inconclusive, or an Error, so whoever asked it waits. Shards misplaced: a stateful cluster does not follow the plan of its Route yet.",
 		Colors: []Color{
 			{"^with traffic$", "green"},
@@ -102,73 +104,63 @@ func rollouts() Panel {
 	}
 }
 
-// lifecycleTypes are the types of events of releases. Each source counts them.
-const lifecycleTypes = `type=~"dev\\.cdevents\\.(service\\.(deployed|upgraded|rolledback|removed)|incident\\.(detected|resolved))\\..+"`
-
-func told() Panel {
+// released counts what happened, as the ledger has stored it: an event that several sinks accept is one release.
+func released() Panel {
 	return Panel{
-		Title:       "Releases, rollbacks and incidents",
+		Title:       "Releases, and what failed",
 		Unit:        count,
 		Width:       12,
 		Kind:        Bars,
-		Empty:       "none yet",
-		Description: "Events that sinks accepted in each interval, of all namespaces. An event that reaches two sinks in the same interval counts once, and again if one of them accepts it later.",
+		Empty:       "no deployment was seen",
+		Description: "In each interval. Released: a Revision got all traffic. Canary stopped: a Revision was withdrawn before. Rolled back: a Revision had all traffic, and was rolled back or followed by an outage. docs/dora.md defines them.",
 		Colors: []Color{
-			{`\.deployed\.`, "blue"},
-			{`\.upgraded\.`, "green"},
-			{`\.rolledback\.`, "orange"},
-			{`\.removed\.`, "purple"},
-			{`\.detected\.`, "red"},
-			{`\.resolved\.`, "super-light-green"},
+			{"^released$", "green"},
+			{"^canary stopped$", "orange"},
+			{"^rolled back or down$", "red"},
 		},
 		Queries: []Query{
-			{
-				// Each source counts its events. Those of the source that sent most are closest to what happened.
-				Expr: "max by (type) (" + added(
-					"source, type",
-					series("cdevents_delivered_total", lifecycleTypes),
-				) + ")",
-				Legend: "{{type}}",
-			},
+			{Expr: each("", doraTotal, ofNamespaces, `outcome="completed"`), Legend: "released"},
+			{Expr: each("", doraTotal, ofNamespaces, `outcome="stopped"`), Legend: "canary stopped"},
+			{Expr: each("", failuresTotal, ofNamespaces, `outcome="completed"`), Legend: "rolled back or down"},
 		},
 	}
 }
 
 func fleetErrors() Panel {
 	return Panel{
-		Title: "Errors, the ten highest", Unit: percent, Width: 12,
+		Title: "Errors, the ten highest", Unit: percent, Width: 12, Empty: "no requests in this time",
 		Description: "Share of errors and timeouts among the requests that a Service handled.",
 		Queries:     []Query{{Expr: "topk(10, " + errorShare() + ")", Legend: ofServices}},
 	}
 }
 
-func fleetExcess() Panel {
-	by := byService + ", " + byRevision
-	excess := largest(by, everywhere("canary_handled_share_ratio")) + " - " +
-		largest(by, everywhere("canary_traffic_share_ratio"))
+// fleetDistance compares what is handled with the Route where the Route has been the same for the whole window: right
+// after a step, the requests of the window belong to the split before. Without a split, there is nothing to compare.
+func fleetDistance() Panel {
+	const by = byService + ", " + byRevision
+	route := everywhere("canary_traffic_share_ratio")
+	requests := everywhere(handledTotal)
+	handled := rate(by, requests, short) + " / on (" + byService + ") group_left () (" + rate(byService, requests, short) + " >= 1)"
+	changed := largest(by, "max_over_time("+route+"["+short+"])") + " != " + largest(by, "min_over_time("+route+"["+short+"])")
+	split := "(" + largest(by, route) + " > 0 < 1) unless on (" + byService + ") (" + changed + ")"
 	return Panel{
-		Title:       "Handled beyond the Route, the ten highest",
+		Title:       "Handled share, how far from the Route, the ten furthest",
 		Unit:        percent,
 		Width:       12,
-		Description: "How much more of the requests a Revision handles than its Route gives it. A canary that handles more is a greater risk than the percentage says.",
-		Queries:     []Query{{Expr: "topk(10, max by (" + byService + ") (" + excess + "))", Legend: ofServices}},
+		Empty:       "no Service with a request a second splits its traffic in this time",
+		Description: "How many percentage points the share that a Revision handles differs from what its Route gives it, for the Revision of a Service where they differ most. Only while a split is in force, and the Service handles a request a second or more. A canary that handles more is a greater risk than its percentage says.",
+		Queries: []Query{{
+			Expr:   "topk(10, max by (" + byService + ") (abs(" + handled + " - (" + split + "))))",
+			Legend: ofServices,
+		}},
 	}
 }
 
 func fleetPending() Panel {
 	p := pending()
-	p.Description, p.Empty = "Events that sinks have not accepted yet, by source. The dashboard about delivery says why.", noSource
+	p.Description = "Events that sinks have not accepted yet, by source. The dashboard about delivery says why."
 	return p
 }
-
-func fleetOldest() Panel {
-	p := oldest()
-	p.Empty = noSource
-	return p
-}
-
-// noSource is why there is no data of pending events.
-const noSource = "no source exists"
 
 func fleetUnknown() Panel {
 	return Panel{

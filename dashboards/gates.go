@@ -2,6 +2,11 @@
 
 package dashboards
 
+import (
+	"fmt"
+	"strings"
+)
+
 const (
 	ofGate = `gate=~"$gate"`
 	byGate = "gate"
@@ -14,17 +19,27 @@ func judged(metric string, matchers ...string) string {
 	return series(metric, append([]string{ofNamespace, ofService, ofGate}, matchers...)...)
 }
 
-// verdicts and arms have the same colors in all panels.
-func verdicts() []Color {
-	return []Color{
-		{" Pass( |$)", "green"},
-		{" Warn( |$)", "yellow"},
-		{" Fail( |$)", "red"},
-		{" Inconclusive( |$)", "orange"},
-		{" Error( |$)", "dark-red"},
-		{" Superseded( |$)", "purple"},
-		{" Running( |$)", "blue"},
+// states are the verdicts as they are shown, by numbers that panels of states need: the larger of two wins while, for
+// a moment, two leaders export one.
+func states() []Value {
+	return []Value{
+		{1, "Running", "blue"},
+		{2, "Pass", "green"},
+		{3, "Warn", "yellow"},
+		{4, "Fail", "red"},
+		{5, "Inconclusive", "orange"},
+		{6, "Superseded", "purple"},
+		{7, "Error", "dark-red"},
 	}
+}
+
+// verdicts have the same colors in all panels.
+func verdicts() []Color {
+	var out []Color
+	for _, s := range states() {
+		out = append(out, Color{" " + s.Text + "( |$)", s.Color})
+	}
+	return out
 }
 
 // kinds are the names that metrics of gates have unless the user gives them others.
@@ -69,10 +84,15 @@ func gates() Dashboard {
 		),
 		Annotations: []Annotation{routeChanged(), gateEnded(ofNamespace, ofService)},
 		Rows: []Row{
-			{Title: "Verdicts", Panels: []Panel{states(), runs(), outcomes()}},
+			{Title: "Verdicts", Panels: []Panel{verdictsOverTime(), runs(), outcomes(), findings()}},
 			{
-				Title:  "Evidence",
-				Panels: []Panel{evidence("fail", "Evidence for a Fail"), evidence("pass", "Evidence for a Pass"), badRequests()},
+				Title: "Evidence",
+				Panels: []Panel{
+					evidence("fail", "Evidence for a Fail, without the test over shards"),
+					overShards(),
+					evidence("pass", "Evidence for a Pass"),
+					badRequests(),
+				},
 			},
 			{Title: "Requests", Panels: []Panel{samples(), gateShare(), runTime()}},
 			{Title: "Why a gate does not decide", Panels: []Panel{unmeasured(), moves()}},
@@ -80,25 +100,33 @@ func gates() Dashboard {
 	}
 }
 
-func states() Panel {
+func verdictsOverTime() Panel {
+	var each []string
+	for _, s := range states() {
+		each = append(each, fmt.Sprintf("%d * (%s == 1)", s.Number, judged("gate_verdict", `verdict="`+s.Text+`"`)))
+	}
 	return Panel{
 		Title:       "Verdicts over time",
 		Unit:        count,
-		Width:       16,
+		Width:       24,
+		Height:      5,
 		Kind:        States,
 		Empty:       noGate,
-		Colors:      verdicts(),
-		Description: "The run in progress, or else the verdict of the last run, for an hour. With several gates, one band for each.",
-		Queries: []Query{
-			{Expr: largest("gate, verdict", judged("gate_verdict")) + " == 1", Legend: "{{gate}} {{verdict}}"},
-		},
+		Values:      states(),
+		Description: "The run in progress, or else the verdict of the last run, for an hour. A row for each gate.",
+		Queries: []Query{{
+			Expr: `label_replace(` + largest(byGate, strings.Join(each, " or ")) +
+				`, "gate", "of a CustomRun", "gate", "")`,
+			Legend: "{{gate}}",
+		}},
 	}
 }
 
 func runs() Panel {
 	return Panel{
-		Title: "Finished runs", Unit: count, Width: 8, Kind: Bars, Empty: noGate, Colors: verdicts(),
-		Description: "In each interval. A verdict that a gate gives for the first time is counted two minutes late.",
+		Title: "Finished runs", Unit: count, Width: 8, Height: 6, Kind: Bars, Colors: verdicts(),
+		Empty:       "no run has ended in this time",
+		Description: "How many runs ended in each interval, by verdict.",
 		Queries:     []Query{{Expr: added("gate, verdict", judged("gate_runs_total")), Legend: "{{gate}} {{verdict}}"}},
 	}
 }
@@ -108,10 +136,33 @@ func outcomes() Panel {
 	return Panel{
 		Title:       "Verdicts and their reasons",
 		Kind:        Table,
-		Width:       24,
+		Width:       16,
+		Height:      6,
 		Empty:       "no run has ended in this time",
-		Description: "Runs that ended in the selected time range, by verdict and most important reason. docs/gates.md says what each reason means, and what to do.",
-		Queries:     []Query{{Column: "Runs", Unit: count, Expr: increase(by, judged("gate_runs_total")) + " > 0.5"}},
+		Description: "Runs that ended in the selected time range, by verdict and most important reason. docs/gates.md says what each reason means, and what to do. What happened before Prometheus knew the controller counts as if it had happened in this time.",
+		Queries:     []Query{{Column: "Runs", Unit: count, Expr: counted(by, judged("gate_runs_total")) + " > 0"}},
+	}
+}
+
+// findings says which of the tests has decided: no line of evidence shows that for a test over shards, or for limits.
+func findings() Panel {
+	const by = "gate, metric"
+	side := func(metric, label, value string) string { return largest(by, judged(metric, label+`="`+value+`"`)) }
+	return Panel{
+		Title:       "What the last run has found",
+		Kind:        Table,
+		Width:       24,
+		Height:      6,
+		Empty:       noGate,
+		Description: "The verdict of each metric of the run in progress, or else of the last run, and the test that has decided: an e-value that has reached its limit, or the comparison over shards, which has a p-value instead. Restarts, hanging requests and the canary's share are of the whole run, so they are in the table of verdicts and their reasons.",
+		Queries: []Query{
+			{Expr: largest(by+", verdict, reason", judged("gate_metric_verdict"))},
+			{Column: "Canary bad", Unit: percent, Expr: side("gate_metric_value", "arm", "canary")},
+			{Column: "Baseline bad", Unit: percent, Expr: side("gate_metric_value", "arm", "baseline")},
+			{Column: "E-value", Unit: number, Expr: side("gate_evalue", "side", "fail")},
+			{Column: "Fails at", Unit: number, Expr: side("gate_evalue_required", "side", "fail")},
+			{Column: "p over shards", Unit: number, Expr: largest(by, judged("gate_p_value"))},
+		},
 	}
 }
 
@@ -124,7 +175,7 @@ func evidence(side, title string) Panel {
 		Orders:      true,
 		Empty:       noGate,
 		Colors:      kinds(),
-		Description: "Solid: the e-value that a gate has reached. Dashed: the e-value that decides. In a sharded Service, the shards decide about handled requests, and these lines are only a guide.",
+		Description: "Solid: the e-value that a gate has reached. Dashed: the e-value that decides. In a sharded Service, handled requests are compared over the shards: see the panel of p-values.",
 		Queries: []Query{
 			{Expr: largest(by, judged("gate_evalue", `side="`+side+`"`)), Legend: "{{gate}} {{metric}}"},
 			{
@@ -136,12 +187,26 @@ func evidence(side, title string) Panel {
 	}
 }
 
+func overShards() Panel {
+	return Panel{
+		Title:       "Evidence for a Fail: the test over shards",
+		Unit:        number,
+		Width:       12,
+		Max:         1,
+		Orders:      true,
+		Empty:       "no comparison over shards in this time: the Service is not sharded, or none was due",
+		Colors:      kinds(),
+		Description: "The p-value of the last comparison of the canary's shards with the baseline's: how likely so great a difference would be by chance. Small is bad. There are at most five comparisons in a run, and what each must reach depends on how many there have been; docs/judging.md says why.",
+		Queries:     []Query{{Expr: largest("gate, metric", judged("gate_p_value")), Legend: "{{gate}} {{metric}}"}},
+	}
+}
+
 func badRequests() Panel {
 	const by = "gate, metric"
 	return Panel{
 		Title:       "Bad requests",
 		Unit:        percent,
-		Width:       24,
+		Width:       12,
 		Empty:       noGate,
 		Colors:      kinds(),
 		Description: "The ratio of bad requests that each metric of a gate has found since the run began. Solid: the canary. Dashed: the baseline.",

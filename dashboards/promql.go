@@ -48,6 +48,14 @@ func added(by, counter string) string {
 		by, counter, counter, step, counter, series(known), step, started)
 }
 
+// counted returns what a counter has counted in the time that is shown. increase() does not see what a series has when
+// it appears, so that is added, unless the series was there before.
+func counted(by, counter string) string {
+	grown := "increase(" + counter + "[" + shown + "])"
+	first := "(min_over_time(" + counter + "[" + shown + "]) unless " + counter + " offset " + shown + ")"
+	return fmt.Sprintf("round(sum by (%s) (%s + %s or %[3]s or %[2]s))", by, grown, first)
+}
+
 // addedBy shows a counter by one label, as added does.
 func addedBy(label, counter string) []Query {
 	return []Query{{Expr: added(label, counter), Legend: "{{" + label + "}}"}}

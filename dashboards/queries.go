@@ -13,6 +13,8 @@ import (
 // Values are the selections of a dashboard's reader.
 type Values struct {
 	Namespace, Service string
+	// Environment is that of deployments.
+	Environment string
 	// Revision and Source are regular expressions; empty means all.
 	Revision, Source string
 	// Interval is the window of rates (0: a minute); Grafana uses at least four scrape intervals.
@@ -24,13 +26,10 @@ type Values struct {
 // Bound is a query as Grafana sends it to Prometheus.
 type Bound struct {
 	Dashboard, Panel string
-	// Empty, if set, says why having no data is normal.
-	Empty string
 	Query
 }
 
-// Queries returns the queries of all panels and variables, with values inserted. Each one without
-// Empty has data once a Service is measured.
+// Queries returns the queries of all panels and variables, with values inserted.
 func Queries(v Values) []Bound {
 	steps := cmp.Or(v.Step, time.Minute)
 	bind := strings.NewReplacer(
@@ -45,7 +44,7 @@ func Queries(v Values) []Bound {
 		"$gate",
 		Anything,
 		"$environment",
-		Anything,
+		v.Environment,
 		"$revision",
 		cmp.Or(v.Revision, Everything),
 		"$source",
@@ -65,7 +64,6 @@ func Queries(v Values) []Bound {
 			out = append(out, Bound{
 				Dashboard: d.Title,
 				Panel:     "variable " + choice.Name,
-				Empty:     choice.Empty,
 				Query: Query{
 					Expr:   bind.Replace(fmt.Sprintf("group by (%s) (%s)", choice.Label, choice.Series)),
 					Legend: "{{" + choice.Label + "}}",
@@ -74,7 +72,7 @@ func Queries(v Values) []Bound {
 		}
 		for _, a := range d.Annotations {
 			out = append(out, Bound{
-				Dashboard: d.Title, Panel: "annotation " + a.Name, Empty: "nothing has happened",
+				Dashboard: d.Title, Panel: "annotation " + a.Name,
 				Query: Query{Expr: bind.Replace(a.Expr), Legend: a.Text},
 			})
 		}
@@ -82,7 +80,7 @@ func Queries(v Values) []Bound {
 			for _, p := range row.Panels {
 				for _, q := range p.Queries {
 					q.Expr = bind.Replace(q.Expr)
-					out = append(out, Bound{Dashboard: d.Title, Panel: p.Title, Empty: p.Empty, Query: q})
+					out = append(out, Bound{Dashboard: d.Title, Panel: p.Title, Query: q})
 				}
 			}
 		}

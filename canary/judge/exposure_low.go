@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // Requests that end before the canary's pods, in a gateway or the activator, are counted by no pod. They
@@ -204,11 +206,11 @@ func (j *judgement) explainExposure(p Plan, e *evidence) []string {
 	switch {
 	case !e.Reached.above(p) && !e.Reached.below(p):
 	case p.Sharded:
-		say = append(say, fmt.Sprintf("%.1f %% of the requests entered at the canary, and the Route gives it %.1f %%",
-			100*e.Reached.Got/e.Reached.All, 100*e.Reached.Expected/e.Reached.All))
+		say = append(say, fmt.Sprintf("%s of the requests entered at the canary, and the Route gives it %s",
+			verdict.Percent(e.Reached.Got/e.Reached.All), verdict.Percent(e.Reached.Expected/e.Reached.All)))
 	case j.HandledShare != nil && j.RequiredShare != nil:
-		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and the Route gives it %.1f %%",
-			100**j.HandledShare, 100**j.RequiredShare))
+		say = append(say, fmt.Sprintf("the canary handled %s of the requests, and the Route gives it %s",
+			percent(j.HandledShare), percent(j.RequiredShare)))
 	}
 	if ratio, deviation := e.Reached.ratio(); e.Reached.low() {
 		say = append(
@@ -231,9 +233,9 @@ func (j *judgement) explainExposure(p Plan, e *evidence) []string {
 		say = append(
 			say,
 			fmt.Sprintf(
-				"the canary handled %.1f %% of the requests, and the Route gives it %.1f %%: without a placement plan, the cluster decides where its shards are",
-				100**j.HandledShare,
-				100**j.RequiredShare,
+				"the canary handled %s of the requests, and the Route gives it %s: without a placement plan, the cluster decides where its shards are",
+				percent(j.HandledShare),
+				percent(j.RequiredShare),
 			),
 		)
 	}

@@ -91,7 +91,7 @@ func TestShardedExposure(t *testing.T) {
 		"light shards, as planned":            {usual, sides{Canary: 30, Baseline: 970}, 30, verdict.Pass, verdict.Pass, "0.03", ""},
 		"no plan, more":                       {usual, sides{Canary: 400, Baseline: 600}, 0, verdict.Pass, verdict.Pass, "none", "the cluster decides where its shards are"},
 		"no plan, less":                       {usual, sides{Canary: 20, Baseline: 980}, 0, verdict.Pass, verdict.Pass, "none", "the cluster decides where its shards are"},
-		"no plan, more enters":                {sides{Canary: 300, Baseline: 700}, usual, 0, verdict.Inconclusive, verdict.Warn, "none", "30.0 % of the requests entered at the canary"},
+		"no plan, more enters":                {sides{Canary: 300, Baseline: 700}, usual, 0, verdict.Inconclusive, verdict.Warn, "none", "30 % of the requests entered at the canary"},
 		"no plan, less enters":                {sides{Canary: 60, Baseline: 900}, usual, 0, verdict.Inconclusive, verdict.Warn, "none", "the canary got 0.62 of the requests"},
 		"less than planned":                   {usual, sides{Canary: 50, Baseline: 950}, 100, verdict.Inconclusive, verdict.Warn, "0.10", "the shards that the placement plan gives it had"},
 		"more than planned":                   {usual, sides{Canary: 300, Baseline: 700}, 100, verdict.Inconclusive, verdict.Warn, "0.10", "the shards that the placement plan gives it had"},

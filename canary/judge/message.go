@@ -121,7 +121,7 @@ func percent(of *float64) string {
 	if of == nil {
 		return "unknown"
 	}
-	return fmt.Sprintf("%.3g %%", 100**of)
+	return verdict.Percent(*of)
 }
 
 func explainShards(j *judgement, e *evidence, c census) string {

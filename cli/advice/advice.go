@@ -18,6 +18,10 @@ type State string
 const (
 	// Broken: it does not work, and does not recover by itself.
 	Broken State = "broken"
+	// Failed: a gate has done its work and failed a canary, and somebody must take away the traffic that it still gets.
+	Failed State = "failed"
+	// Undecided: a run of a gate has ended without a verdict. The gate works, and nothing more comes of that run.
+	Undecided State = "undecided"
 	// Waiting: it may recover by itself.
 	Waiting State = "waiting"
 	// Lost: it did not work, and what was lost does not come back.
@@ -25,6 +29,9 @@ const (
 	// Works: there is nothing to do.
 	Works State = "works"
 )
+
+// States are all of them, the worst first. Users suffer from a bad canary at once, and from what is not sent later.
+func States() []State { return []State{Failed, Broken, Undecided, Waiting, Lost, Works} }
 
 // Finding is something that does not work, or that does.
 type Finding struct {
@@ -58,17 +65,4 @@ const patience = time.Minute
 // unseen is the action for an object that the controller has not looked at.
 func (c Clock) unseen() string {
 	return fmt.Sprintf("Check that the controller runs: kubectl get pods -n %s", c.System)
-}
-
-// ago formats a duration, to two units at most.
-func ago(d time.Duration) string {
-	switch d = d.Round(time.Second); {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

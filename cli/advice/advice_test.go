@@ -178,19 +178,19 @@ func TestFailedCanary(t *testing.T) {
 			"it has traffic", "its canary cart-2 has failed, and still gets 10 % of the traffic",
 			`Give its traffic to cart-1: kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"cart-1","percent":100}]}}'` + pinned("cart-1", `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"latestRevision":true,"percent":100}]}}'`),
 			[]servingv1.TrafficTarget{share("cart-0", 20, ""), share("cart-1", 70, ""), share("cart-2", 10, "")},
-			Broken,
+			Failed,
 		},
 		{
 			"a patch would remove tags", "its canary cart-2 has failed, and still gets 10 % of the traffic",
 			"Give its traffic to cart-1: kn service update cart -n shop --traffic cart-1=100" + pinned("cart-1", "kn service update cart -n shop --traffic @latest=100"),
 			[]servingv1.TrafficTarget{share("cart-1", 90, "stable"), share("cart-2", 5, "a"), share("cart-2", 5, "b")},
-			Broken,
+			Failed,
 		},
 		{
 			"it has all traffic", "its canary cart-2 has failed, and still gets 100 % of the traffic",
 			"Give the traffic to an earlier Revision: kn service update cart -n shop --traffic REVISION=100" + pinned("it", `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"latestRevision":true,"percent":100}]}}'`),
 			[]servingv1.TrafficTarget{share("cart-2", 100, "")},
-			Broken,
+			Failed,
 		},
 		{"it was withdrawn", "it decided on cart-2: Fail", "", []servingv1.TrafficTarget{share("cart-1", 100, ""), share("cart-2", 0, "old")}, Works},
 	} {

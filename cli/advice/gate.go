@@ -13,6 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/released"
+	"github.com/knative-cdevents/knative-cdevents/cli/words"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle/traffic"
 )
@@ -39,13 +40,19 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 		return never(g, f)
 	}
 	f.Reason, f.Message = first(latest.Reasons), latest.Message
+	if run := g.Status.Run; run != nil && run.ID == latest.ID {
+		f.Message = why(run)
+	}
 	switch latest.Verdict {
 	case verdict.Running:
 		f.State, f.What = Waiting, fmt.Sprintf("it judges %s, for %s so far", latest.Canary,
-			ago(c.Now.Sub(latest.StartTime.Time)))
+			words.Span(c.Now.Sub(latest.StartTime.Time)))
 		f.Do = c.forReason(g, f.Reason)
 	case verdict.Inconclusive, verdict.Error:
-		f.State, f.What = Broken, fmt.Sprintf("its run on %s ended without a verdict: %s", latest.Canary, latest.Verdict)
+		f.State, f.What = Undecided, fmt.Sprintf("its run on %s ended without a verdict: %s", latest.Canary, latest.Verdict)
+		if latest.Verdict == verdict.Error {
+			f.State = Broken
+		}
 		f.Do = c.forReason(g, f.Reason)
 	case verdict.Superseded:
 		f.What, f.Message = fmt.Sprintf("its run on %s was superseded: what it judged is no longer in force", latest.Canary),
@@ -57,12 +64,12 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 		}
 		split := traffic.Split(of.Status.Traffic)
 		if share := split.Percent(latest.Canary); share > 0 {
-			f.State, f.What = Broken, fmt.Sprintf("its canary %s has failed, and still gets %d %% of the traffic", latest.Canary,
+			f.State, f.What = Failed, fmt.Sprintf("its canary %s has failed, and still gets %d %% of the traffic", latest.Canary,
 				share)
 			f.Do = withdraw(of, split, latest.Canary)
 		}
 	}
-	if g.Spec.Suspend && latest.Verdict != verdict.Running && (f.State != Broken || f.Reason == gateSuspended) {
+	if g.Spec.Suspend && latest.Verdict != verdict.Running && (f.State == Works || f.Reason == gateSuspended) {
 		suspended(g, &f)
 	}
 	return f
@@ -276,10 +283,10 @@ func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
 	case needs == 0:
 		return more
 	case needs < elapsed:
-		return fmt.Sprintf("Wait about %s: at the present rate, the canary has enough requests then", ago(needs))
+		return fmt.Sprintf("Wait about %s: at the present rate, the canary has enough requests then", words.Span(needs))
 	}
-	return fmt.Sprintf("%s (at the present rate, it needs %s more, and the run ends in %s)", more, ago(needs),
-		ago(elapsed))
+	return fmt.Sprintf("%s (at the present rate, it needs %s more, and the run ends in %s)", more, words.Span(needs),
+		words.Span(elapsed))
 }
 
 // Forecast returns how long the canary's missing requests take at the present rate; 0 if that is unknown,

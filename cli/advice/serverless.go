@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
 
 // States of the doorbell.
@@ -31,12 +32,12 @@ func (c Clock) Doorbell(state string, seen, rang time.Time, controller string) F
 	default:
 		f.What = "it does not run, so nothing rings the core" + mode
 		if !seen.IsZero() {
-			f.What += "; it was last seen " + ago(c.Now.Sub(seen)) + " ago"
+			f.What += "; it was last seen " + words.Span(c.Now.Sub(seen)) + " ago"
 		}
 		f.Do = fmt.Sprintf("Look at its pods: kubectl get pods -n %s -l app.kubernetes.io/component=doorbell", c.System)
 	}
 	if state != DoorbellMissing && !rang.IsZero() {
-		f.What += "; the core answered last " + ago(c.Now.Sub(rang)) + " ago"
+		f.What += "; the core answered last " + words.Span(c.Now.Sub(rang)) + " ago"
 	}
 	return f
 }
@@ -67,7 +68,7 @@ func (c Clock) Owed(entry *v1alpha1.CDEventSubject, source func(*v1alpha1.Attemp
 // in formats when something is due.
 func (c Clock) in(at time.Time) string {
 	if wait := at.Sub(c.Now); wait > 0 {
-		return "in " + ago(wait)
+		return "in " + words.Span(wait)
 	}
 	return "now"
 }

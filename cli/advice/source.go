@@ -8,6 +8,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
 
 // sourceConditions are those that prevent delivery, the first cause first, and what each means.
@@ -61,7 +62,7 @@ func pendingOf(c Clock, s *v1alpha1.CDEventSource) string {
 	}
 	out := fmt.Sprintf("; %s pending", count(s.Status.Pending, "event is", "events are"))
 	if at := s.Status.OldestPending; at != nil {
-		out += fmt.Sprintf(", the oldest for %s", ago(c.Now.Sub(at.Time)))
+		out += fmt.Sprintf(", the oldest for %s", words.Span(c.Now.Sub(at.Time)))
 	}
 	return out
 }
@@ -70,7 +71,7 @@ func lastOf(c Clock, s *v1alpha1.CDEventSource) string {
 	if s.Status.LastDelivery == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the sink accepted an event %s ago", ago(c.Now.Sub(s.Status.LastDelivery.Time)))
+	return fmt.Sprintf("; the sink accepted an event %s ago", words.Span(c.Now.Sub(s.Status.LastDelivery.Time)))
 }
 
 func count(n int64, one, many string) string {

@@ -5,14 +5,17 @@ package command
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
-	"time"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
 
 // label is how wide the labels are before the bars.
@@ -60,10 +63,10 @@ func (e *env) showGate(g *report.GateReport) {
 			e.showMetric(m)
 		}
 	}
-	if g.Run.Report != nil && len(g.Notes)+len(g.Finding.Do) > 0 {
+	if g.Run.Report != nil && len(g.Remarks)+len(g.Notes)+len(g.Finding.Do) > 0 {
 		s.Printf("\n")
 	}
-	for _, n := range g.Notes {
+	for _, n := range slices.Concat(g.Remarks, g.Notes) {
 		s.Wrapped(screen.Text("  note       "), n)
 	}
 	if g.Finding.Do != "" {
@@ -82,20 +85,20 @@ func (e *env) showRun(g *report.GateReport) {
 		v += " (dry run: it stops nothing)"
 	}
 	s.Printf("  verdict    %s\n", s.Paint(verdictStyle(string(run.Verdict)), v))
-	when := fmt.Sprintf("began %s ago", e.age(run.StartTime.Time))
+	when := "began " + e.ago(run.StartTime.Time)
 	switch {
 	case run.CompletionTime != nil:
-		when += fmt.Sprintf(", ended %s ago after %s", e.age(run.CompletionTime.Time),
-			run.CompletionTime.Sub(run.StartTime.Time).Round(time.Second))
+		when += fmt.Sprintf(", ended %s after %s", e.ago(run.CompletionTime.Time),
+			words.Span(run.CompletionTime.Sub(run.StartTime.Time)))
 	case !run.Deadline.IsZero():
-		when += fmt.Sprintf(", ends in %s at the latest", run.Deadline.Sub(e.Now()).Round(time.Second))
+		when += fmt.Sprintf(", ends in %s at the latest", words.Span(run.Deadline.Sub(e.Now())))
 	}
 	if g.CustomRun != "" {
 		when += ", for CustomRun " + g.CustomRun
 	}
 	s.Printf("  run        %s\n", when)
-	if run.Message != "" {
-		s.Wrapped(screen.Text("  why        "), run.Message)
+	if g.Summary != "" {
+		s.Wrapped(screen.Text("  why        "), g.Summary)
 	}
 }
 
@@ -133,8 +136,8 @@ func (e *env) showPast(g *report.GateReport) {
 		if len(p.Reasons) > 0 {
 			v += ": " + strings.Join(p.Reasons, ", ")
 		}
-		e.Screen.Printf("%s%s on %s, %s ago\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), p.Canary,
-			e.age(p.CompletionTime.Time))
+		e.Screen.Printf("%s%s on %s, %s\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), p.Canary,
+			e.ago(p.CompletionTime.Time))
 		label = "             "
 		shown++
 	}
@@ -154,18 +157,37 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 		if side.least != nil {
 			needed = float64(*side.least)
 		}
-		e.bar(side.name+" requests", part(side.Requests, needed), fmt.Sprintf("%.0f of %.0f needed", side.Requests, needed))
+		e.bar(side.name+" requests", part(side.Requests, needed), e.needed(side.Requests, needed))
 		if side.Shards+side.ShardsMissing > 0 {
-			needed := side.Shards + side.ShardsMissing
-			e.bar(side.name+" shards", part(float64(side.Shards), float64(needed)),
-				fmt.Sprintf("%d, %d more needed", side.Shards, side.ShardsMissing))
+			needed := float64(side.Shards + side.ShardsMissing)
+			text := e.needed(float64(side.Shards), needed)
+			if side.ShardsMissing == 0 { // how many were needed is not known
+				text = words.Count(float64(side.Shards)) + " are enough" + e.tick()
+			}
+			e.bar(side.name+" shards", part(float64(side.Shards), needed), text)
 		}
 	}
 	if run.Verdict == verdict.Running {
 		if wait := advice.Forecast(j, e.Now().Sub(run.StartTime.Time)); wait > 0 {
-			e.Screen.Printf("  %-*s about %s more at the present rate\n", label, "", wait.Round(time.Second))
+			e.Screen.Printf("  %-*s about %s more at the present rate\n", label, "", words.Span(wait))
 		}
 	}
+}
+
+// needed says how much of something there is. What is more than needed is not "of" it.
+func (e *env) needed(has, needs float64) string {
+	if has < needs {
+		return fmt.Sprintf("%s of %s needed", words.Count(has), words.Count(needs))
+	}
+	return fmt.Sprintf("%s; %s were needed%s", words.Count(has), words.Count(needs), e.tick())
+}
+
+// tick ends a line about what is complete.
+func (e *env) tick() string {
+	if e.Screen.ASCII {
+		return ""
+	}
+	return " ✓"
 }
 
 func part(of, whole float64) float64 {
@@ -179,12 +201,12 @@ func part(of, whole float64) float64 {
 func (e *env) showShares(g *report.GateReport) {
 	j := g.Run.Report
 	if j.RequiredShare != nil {
-		e.bar("share in the Route", *j.RequiredShare, fmt.Sprintf("%.1f %%", 100**j.RequiredShare))
+		e.bar("share in the Route", *j.RequiredShare, verdict.Percent(*j.RequiredShare))
 	}
 	if j.HandledShare == nil {
 		return
 	}
-	e.bar("share it handled", *j.HandledShare, fmt.Sprintf("%.1f %%", 100**j.HandledShare)+beside(j, g.Exposure()))
+	e.bar("share it handled", *j.HandledShare, verdict.Percent(*j.HandledShare)+beside(j, g.Exposure()))
 }
 
 // beside says how far the handled share is from what it should be, if that is out of bounds. A cluster without a
@@ -228,13 +250,9 @@ func (e *env) showMetric(m verdict.MetricResult) {
 		s.Printf("\n  %s  %s\n", s.Paint(screen.Bold, m.Name), m.Reason)
 		return
 	}
-	s.Printf("\n  %s  %s\n", s.Paint(screen.Bold, m.Name), s.Paint(verdictStyle(string(m.Verdict)), v))
-	scale := 0.0
-	for _, r := range []*float64{m.Canary, m.Baseline} {
-		if r != nil {
-			scale = max(scale, *r)
-		}
-	}
+	scale := scaleOf(m)
+	s.Printf("\n  %s  %s  (its bars end at %s)\n", s.Paint(screen.Bold, m.Name), s.Paint(verdictStyle(string(m.Verdict)), v),
+		verdict.Percent(scale))
 	e.ratio("canary bad", m.Canary, scale)
 	e.ratio("baseline bad", m.Baseline, scale)
 	if m.Detail != "" {
@@ -253,13 +271,22 @@ func (e *env) showMetric(m verdict.MetricResult) {
 	}
 }
 
+// scaleOf is where the bars of a metric end: the next step above both ratios. They begin at 0.
+func scaleOf(m verdict.MetricResult) float64 {
+	steps := []float64{.01, .02, .05, .1, .2, .5, 1}
+	i := slices.IndexFunc(steps, func(end float64) bool {
+		return end >= ptr.Deref(m.Canary, 0) && end >= ptr.Deref(m.Baseline, 0)
+	})
+	return steps[max(i, 0)]
+}
+
 // ratio shows a ratio of bad requests. Both sides of a metric have the same scale.
 func (e *env) ratio(name string, ratio *float64, scale float64) {
 	if ratio == nil {
 		e.bar(name, 0, "no requests")
 		return
 	}
-	e.bar(name, part(*ratio, max(scale, 1e-9)), fmt.Sprintf("%.3g %%", 100**ratio))
+	e.bar(name, part(*ratio, scale), verdict.Percent(*ratio))
 }
 
 // evidence shows an e-value. Evidence multiplies, so the bar is logarithmic: an e-value of 1 says nothing.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
 
 func (e *env) history() *cobra.Command {
@@ -55,6 +56,11 @@ func (e *env) showHistory(h *report.History, wide bool, since time.Duration) {
 	if wide {
 		t.Least = nil
 	}
+	times := make([]time.Time, 0, len(h.Events))
+	for _, ev := range h.Events {
+		times = append(times, ev.Time)
+	}
+	stamp := words.Stamps(e.Now(), times...)
 	for _, ev := range h.Events {
 		number, typ := "", ""
 		if ev.Sequence > 0 {
@@ -65,7 +71,7 @@ func (e *env) showHistory(h *report.History, wide bool, since time.Duration) {
 		}
 		t.Add(
 			screen.Cell{Text: number, Style: screen.Dim},
-			screen.Text(e.stamp(ev.Time)),
+			screen.Text(stamp(ev.Time)),
 			screen.Text(typ),
 			screen.Text(ev.Text),
 			screen.Text(

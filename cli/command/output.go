@@ -20,6 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
 
 // outputVersion is the apiVersion of what -o json and yaml print. Fields are only ever added to it.
@@ -296,29 +297,14 @@ func (e *env) age(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	switch d := e.Now().Sub(at); {
-	case d < 0:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 3*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
-	}
+	return words.Short(e.Now().Sub(at))
 }
 
-// stamp formats a time for people: the time of day, and the date unless it is today.
-func (e *env) stamp(at time.Time) string {
-	now := e.Now()
-	at = at.In(now.Location())
-	if at.Year() == now.Year() && at.YearDay() == now.YearDay() {
-		return at.Format("15:04:05")
-	}
-	return at.Format("2006-01-02 15:04:05")
-}
+// stamp formats the time of a line that is on its own, as those that arrive one after the other.
+func (e *env) stamp(at time.Time) string { return words.Stamps(e.Now(), at)(at) }
+
+// ago formats how long ago something was, in a sentence.
+func (e *env) ago(at time.Time) string { return words.Span(e.Now().Sub(at)) + " ago" }
 
 // must is for mistakes of the program itself.
 func must(err error) {

@@ -114,7 +114,8 @@ func qualified(f advice.Finding) string {
 // showFinding shows what is wrong, why, and what to do.
 func (e *env) showFinding(f advice.Finding, indent string) {
 	style := map[advice.State]screen.Style{
-		advice.Broken: screen.Bad, advice.Waiting: screen.Unsure, advice.Lost: screen.Unsure, advice.Works: screen.Good,
+		advice.Failed: screen.Bad, advice.Broken: screen.Bad, advice.Undecided: screen.Unsure,
+		advice.Waiting: screen.Unsure, advice.Lost: screen.Unsure, advice.Works: screen.Good,
 	}[f.State]
 	e.Screen.Wrapped(screen.Cell{Text: fmt.Sprintf("%s%-10s ", indent, f.State), Style: style}, f.What)
 	switch {

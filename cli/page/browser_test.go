@@ -19,8 +19,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
-// TestInBrowser lets a real browser use the page: test/browser/page.test.mjs. With PAGE_HOLD=10m, the page is
-// served for so long instead, to look at; -v shows its address, and the one that changes what it shows.
+// TestInBrowser lets a real browser use the page: test/browser/page.test.mjs. With PAGE_PICTURES=docs/images, as seen from
+// the root of the repository, it takes the pictures of the documentation instead. With PAGE_HOLD=10m, the page is served
+// for so long, to look at; -v shows its address, and the one that changes what it shows.
 func TestInBrowser(t *testing.T) {
 	dir := filepath.Join("..", "..", "test", "browser")
 	hold, _ := time.ParseDuration(os.Getenv("PAGE_HOLD"))
@@ -57,7 +58,11 @@ func TestInBrowser(t *testing.T) {
 		}
 		return
 	}
-	node := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "page.test.mjs")
+	args := []string{"--test", "--test-reporter=spec", "page.test.mjs"}
+	if to := os.Getenv("PAGE_PICTURES"); to != "" {
+		args = []string{"pictures.mjs", filepath.Join("..", "..", to)}
+	}
+	node := exec.CommandContext(t.Context(), "node", args...) //nolint:gosec // whoever runs the test names the folder
 	node.Dir, node.Env = dir, append(os.Environ(), "PAGE="+server.URL(), "CONTROL="+control.URL)
 	out, err := node.CombinedOutput()
 	t.Logf("%s", out)

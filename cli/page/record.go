@@ -66,7 +66,7 @@ func (r *record) change(now time.Time, c reader.Change) {
 		clear(r.moments)
 	}
 	r.moments[of] = last(append(r.moments[of], timeline.Moment{
-		Time: now, Name: "traffic seen", Text: "seen by this page: traffic is now " + split.String(), Split: split,
+		Time: now, Name: "traffic seen", Text: "seen by this page: traffic is now " + split.String(), Split: split, Outcome: timeline.Plain,
 	}), maxSplits)
 }
 

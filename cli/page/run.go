@@ -29,7 +29,8 @@ type run struct {
 	Series []sample `json:"series,omitempty"`
 }
 
-func (s *Server) run(g *report.GateReport) run {
+// run is at the time at which its advice is given, so that both say the same.
+func (s *Server) run(g *report.GateReport, now time.Time) run {
 	out := run{GateReport: g, DryRun: g.Spec.DryRun}
 	if g.Run == nil || g.Run.Report == nil {
 		return out
@@ -43,9 +44,9 @@ func (s *Server) run(g *report.GateReport) run {
 		out.Least, out.Most = times(*j.ExpectedShare, x.MinRatio), times(*j.ExpectedShare, x.MaxRatio)
 	}
 	if g.Run.Verdict == verdict.Running {
-		out.More = advice.Forecast(j, s.Now().Sub(g.Run.StartTime.Time)).Round(time.Second).Seconds()
+		out.More = advice.Forecast(j, now.Sub(g.Run.StartTime.Time)).Seconds()
 	}
-	out.Series = s.seen.series(s.Now(), g.Run)
+	out.Series = s.seen.series(now, g.Run)
 	public := *g
 	public.Run = withoutReport(g.Run)
 	out.GateReport = &public

@@ -79,7 +79,7 @@ func (s *Server) service(ctx context.Context, namespace, name string) (*service,
 			notes = append(notes, "gates are not shown: "+err.Error())
 		}
 		for _, g := range reports {
-			out.Runs = append(out.Runs, s.run(g))
+			out.Runs = append(out.Runs, s.run(g, r.Clock.Now))
 		}
 	}
 	revisions, err := s.live.Revisions(ctx, namespace, name)
@@ -104,7 +104,9 @@ func (s *Server) others(h *report.History, of *service) []timeline.Moment {
 	var out []timeline.Moment
 	for _, e := range h.Events {
 		if e.Sequence == 0 {
-			out = append(out, timeline.Moment{Time: e.Time, Name: nameOf(e.Text), Text: e.Text})
+			out = append(out, timeline.Moment{
+				Time: e.Time, Name: nameOf(e.Text), Text: e.Text, Outcome: cmp.Or(e.Outcome, timeline.Plain),
+			})
 		}
 	}
 	for _, r := range of.Runs {
@@ -112,10 +114,11 @@ func (s *Server) others(h *report.History, of *service) []timeline.Moment {
 			continue
 		}
 		began := timeline.Moment{
-			Time:  r.Run.StartTime.Time,
-			Name:  "gate began",
-			Text:  fmt.Sprintf("gate %s began to judge %s", r.Name, r.Run.Canary.Name),
-			Split: lifecycle.SplitOf(r.Run.Split),
+			Time:    r.Run.StartTime.Time,
+			Name:    "gate began",
+			Text:    fmt.Sprintf("gate %s began to judge %s", r.Name, r.Run.Canary.Name),
+			Split:   lifecycle.SplitOf(r.Run.Split),
+			Outcome: timeline.Plain,
 		}
 		if i := slices.IndexFunc(
 			out,

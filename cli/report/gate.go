@@ -19,6 +19,9 @@ type GateReport struct {
 	Service   string `json:"service"`
 	// Run is the running or last run; absent if there has been none.
 	Run *v1alpha1.GateRun `json:"run,omitempty"`
+	// Summary says in one line why the run is where it is, and Remarks what no figure of the run shows.
+	Summary string   `json:"summary,omitempty"`
+	Remarks []string `json:"remarks,omitempty"`
 	// CustomRun is the Tekton CustomRun that the run belongs to, if any.
 	CustomRun string `json:"customRun,omitempty"`
 	// History lists the last finished runs, newest first.
@@ -111,6 +114,9 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 		case run != nil:
 			out.Run, out.CustomRun = run, latest.CustomRun
 		}
+	}
+	if out.Run != nil {
+		out.Summary, out.Remarks = advice.Summary(out.Run), advice.Remarks(out.Run)
 	}
 	return out
 }

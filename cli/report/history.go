@@ -15,6 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // History is what happened to an object, and which sources acknowledged it.
@@ -228,6 +229,7 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 		}
 		h.Events = append(h.Events, Event{Event: timeline.Event{
 			Time: run.StartTime.Time, Text: fmt.Sprintf("gate %s began to judge %s", g.Name, run.Canary.Name),
+			Outcome: timeline.Plain,
 		}})
 		text := fmt.Sprintf("gate %s judged %s: %s (%s)", g.Name, run.Canary.Name, run.Verdict,
 			strings.Join(run.Reasons, ", "))
@@ -235,7 +237,9 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 			return ev.Sequence > 0 && ev.Text == text && !ev.Time.Before(run.CompletionTime.Time)
 		}
 		if run.CompletionTime != nil && !slices.ContainsFunc(h.Events, known) {
-			h.Events = append(h.Events, Event{Event: timeline.Event{Time: run.CompletionTime.Time, Text: text}})
+			h.Events = append(h.Events, Event{Event: timeline.Event{
+				Time: run.CompletionTime.Time, Text: text, Outcome: timeline.OutcomeOf(lifecycle.Judged, run.Verdict),
+			}})
 		}
 	}
 	h.sort()

@@ -76,7 +76,7 @@ func (r *Reporter) Diagnose(ctx context.Context, namespace string, names []strin
 }
 
 func severity(s advice.State) int {
-	return slices.Index([]advice.State{advice.Broken, advice.Waiting, advice.Lost, advice.Works}, s)
+	return slices.Index(advice.States(), s)
 }
 
 // everything looks at all objects.

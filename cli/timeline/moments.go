@@ -17,6 +17,8 @@ type Moment struct {
 	// Name is what people call the event, or what else happened.
 	Name string `json:"name"`
 	Text string `json:"text"`
+	// Outcome is how it has turned out.
+	Outcome Outcome `json:"outcome"`
 	// Split is how the traffic is split from here on, largest share first. It is empty if that is not known.
 	Split lifecycle.Split `json:"split,omitempty"`
 	// Missing is how many events after this one the ledger has not kept: the split may have changed with them.
@@ -40,7 +42,7 @@ var still = []lifecycle.Type{
 
 // Moment returns the event as a point of a time line.
 func (e Event) Moment() Moment {
-	return Moment{Time: e.Time, Sequence: e.Sequence, Name: e.Short(), Text: e.Text, Split: e.Split}
+	return Moment{Time: e.Time, Sequence: e.Sequence, Name: e.Short(), Text: e.Text, Split: e.Split, Outcome: e.Outcome}
 }
 
 // MovesTraffic reports whether the event is about a new split.

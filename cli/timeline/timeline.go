@@ -38,6 +38,8 @@ type Event struct {
 	// Split is how the traffic is split after it, largest share first. It is empty if that is not known, or if the event
 	// is not about traffic.
 	Split lifecycle.Split `json:"traffic,omitempty"`
+	// Outcome is how what happened has turned out; empty for what has no outcome.
+	Outcome Outcome `json:"outcome,omitempty"`
 	// AcknowledgedBy lists the sources that have acknowledged this event or a later one. Filters of a source may have
 	// left the event out.
 	AcknowledgedBy []types.UID `json:"-"`
@@ -94,7 +96,7 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		t := transition(p)
 		add(Event{
 			Sequence: p.Sequence, Time: p.Time.Time, kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t),
-			withdrawn: withdrawn(t), revision: p.Revision, previous: p.Previous,
+			withdrawn: withdrawn(t), Outcome: outcome(t), revision: p.Revision, previous: p.Previous,
 		})
 	}
 	remembered, split, err := remember(s)
@@ -117,6 +119,9 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 	for _, sequence := range slices.Sorted(maps.Keys(known)) {
 		e := known[sequence]
 		e.Type = TypeOf(e.kind)
+		if e.Outcome == "" {
+			e.Outcome = OutcomeOf(e.kind, "")
+		}
 		e.PendingFor = pending[sequence]
 		for source, upTo := range st.Acknowledged {
 			if upTo >= sequence && !slices.Contains(e.PendingFor, source) {
@@ -160,7 +165,7 @@ func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
 		e.Text = brief(e.kind, "") // the controller gives it up, and counts it
 		return e
 	}
-	e.Text, e.Split = Text(s.Spec.Name, t), t.Traffic
+	e.Text, e.Split, e.Outcome = Text(s.Spec.Name, t), t.Traffic, outcome(t)
 	for of, name := range map[*lifecycle.Revision]*string{t.Revision: &e.revision, t.Previous: &e.previous} {
 		if of != nil {
 			*name = of.Name

@@ -5,26 +5,33 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 
 	"github.com/knative-cdevents/knative-cdevents/dashboards"
 )
 
-const height = 8
-
 func panel(p dashboards.Panel, id uint32) cog.Builder[dashboard.Panel] {
-	if p.Kind == dashboards.Table {
+	switch p.Kind {
+	case dashboards.Table:
 		return columns(p, id)
+	case dashboards.States:
+		return states(p, id)
+	default:
+		return lines(p, id)
 	}
-	return lines(p, id)
 }
+
+// height is that of a panel.
+func height(p dashboards.Panel) uint32 { return uint32(cmp.Or(p.Height, 8)) } //nolint:gosec // a few lines
 
 // refID returns the id of a query in its panel: A, B, C …
 func refID(i int) string { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1] }
@@ -52,15 +59,12 @@ func least(unit string) float64 {
 	return 1
 }
 
-// noData is shown by a panel that should have data.
-const noData = "no data: is the controller scraped, and is the Service measured?"
-
 // lines returns a panel over time.
 func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	b := timeseries.NewPanelBuilder().
 		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
-		Span(uint32(p.Width)).Height(height). //nolint:gosec // at most 24
-		Unit(p.Unit).Min(0).AxisSoftMax(least(p.Unit)).NoValue(cmp.Or(p.Empty, noData)).
+		Span(uint32(p.Width)).Height(height(p)). //nolint:gosec // at most 24
+		Unit(p.Unit).AxisSoftMax(least(p.Unit)).NoValue(p.Empty).
 		ColorScheme(dashboard.NewFieldColorBuilder().Mode(dashboard.FieldColorModeIdPaletteClassicByName)).
 		LineWidth(2).FillOpacity(0).ShowPoints(common.VisibilityModeAuto).
 		Legend(legend(p)).
@@ -71,19 +75,21 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	if p.Max > 0 {
 		b.Max(p.Max)
 	}
-	if p.Orders {
+	if !p.Orders || p.Max == 0 {
+		b.Min(0)
+	}
+	if p.Orders && p.Max > 0 {
+		b.ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionLog).Log(10))
+	}
+	if p.Orders && p.Max == 0 {
 		b.ScaleDistribution(
 			common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionSymlog).Log(10).LinearThreshold(1),
 		)
 	}
 	if p.Kind == dashboards.Bars {
-		// One bar for a minute, however often the controller is scraped.
+		// One bar for a minute, however often the controller is scraped. It covers what it counts: the time before its value.
 		b.DrawStyle(common.GraphDrawStyleBars).FillOpacity(80).LineWidth(0).Interval("1m").
-			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
-	}
-	if p.Kind == dashboards.States {
-		b.LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(60).LineWidth(1).
-			ShowPoints(common.VisibilityModeNever).
+			BarAlignment(common.BarAlignmentBefore).
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 	}
 	if slices.ContainsFunc(
@@ -114,6 +120,32 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	return b
 }
 
+// states returns a panel with a row for each series, and a block for each stretch of time with one value.
+func states(p dashboards.Panel, id uint32) *statetimeline.PanelBuilder {
+	shown := map[string]dashboard.ValueMappingResult{}
+	for i, v := range p.Values {
+		shown[strconv.Itoa(v.Number)] = dashboard.ValueMappingResult{
+			Text: ptr(v.Text), Color: ptr(v.Color), Index: ptr(int32(i)),
+		}
+	}
+	b := statetimeline.NewPanelBuilder().
+		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
+		Span(uint32(p.Width)).Height(height(p)). //nolint:gosec // at most 24
+		Unit(p.Unit).NoValue(p.Empty).
+		Mappings([]dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{
+			Type: dashboard.MappingTypeValueToText, Options: shown,
+		}}}).
+		MergeValues(true).ShowValue(common.VisibilityModeAuto).AlignValue(common.TimelineValueAlignmentLeft).
+		RowHeight(0.8).FillOpacity(80).LineWidth(0).
+		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).DisplayMode(common.LegendDisplayModeList).
+			Placement(common.LegendPlacementBottom).Calcs([]string{})).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeSingle).Sort(common.SortOrderNone))
+	for i, q := range p.Queries {
+		b.WithTarget(query(q, i).Range())
+	}
+	return b
+}
+
 // legend is beside a wide panel, and below others: without figures, so that all names fit.
 func legend(p dashboards.Panel) *common.VizLegendOptionsBuilder {
 	b := common.NewVizLegendOptionsBuilder().ShowLegend(true)
@@ -121,10 +153,7 @@ func legend(p dashboards.Panel) *common.VizLegendOptionsBuilder {
 		return b.DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})
 	}
 	calcs := []string{"lastNotNull", "max"}
-	switch {
-	case p.Kind == dashboards.States:
-		calcs = []string{}
-	case p.Kind == dashboards.Bars && p.Unit == "short":
+	if p.Kind == dashboards.Bars && p.Unit == "short" {
 		calcs = []string{"sum"}
 	}
 	return b.DisplayMode(common.LegendDisplayModeTable).Placement(common.LegendPlacementRight).Calcs(calcs)
@@ -148,7 +177,8 @@ func invisible() []dashboard.DynamicConfigValue {
 func headings() map[string]string {
 	return map[string]string{
 		"k8s_namespace_name": "Namespace", "kn_service_name": "Service", "kn_revision_name": "Revision",
-		"environment": "Environment", "gate": "Gate", "verdict": "Verdict", "figure": "Figure", "reason": "Reason",
+		"environment": "Environment", "gate": "Gate", "metric": "Metric", "verdict": "Verdict", "figure": "Figure",
+		"reason": "Reason",
 	}
 }
 
@@ -157,9 +187,9 @@ func headings() map[string]string {
 func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 	b := table.NewPanelBuilder().
 		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
-		Span(uint32(p.Width)).Height(height). //nolint:gosec // at most 24
+		Span(uint32(p.Width)).Height(height(p)). //nolint:gosec // at most 24
 		// Ten columns fit beside each other.
-		Unit("short").MinWidth(90).NoValue(cmp.Or(p.Empty, noData)).
+		Unit("short").MinWidth(90).NoValue(p.Empty).
 		// A cell without a value is not a panel without data.
 		OverrideByFieldType("number", []dashboard.DynamicConfigValue{{Id: "noValue", Value: "–"}}).
 		OverrideByFieldType("string", []dashboard.DynamicConfigValue{{Id: "noValue", Value: "–"}})
@@ -180,9 +210,10 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 		"environment":        2,
 		"kn_revision_name":   2,
 		"gate":               3,
-		"verdict":            4,
-		"figure":             5,
-		"reason":             6,
+		"metric":             4,
+		"verdict":            5,
+		"figure":             6,
+		"reason":             7,
 	}
 	for i, q := range p.Queries {
 		b.WithTarget(query(q, i).Instant().Format(prometheus.PromQueryFormatTable))
@@ -197,21 +228,16 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 			continue
 		}
 		names[value] = q.Column
-		b.OverrideByName(
-			q.Column,
-			[]dashboard.DynamicConfigValue{{Id: "unit", Value: q.Unit}, {Id: "decimals", Value: decimals(q.Unit)}},
-		)
+		// Without decimals, Grafana shows three digits, as the plugin does.
+		shown := []dashboard.DynamicConfigValue{{Id: "unit", Value: q.Unit}}
+		if q.Unit == "short" {
+			shown = append(shown, dashboard.DynamicConfigValue{Id: "decimals", Value: 0})
+		}
+		b.OverrideByName(q.Column, shown)
 	}
 	return b.
 		WithTransformation(dashboard.DataTransformerConfig{Id: "merge", Options: map[string]any{}}).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "organize", Options: map[string]any{
 			"excludeByName": hidden, "renameByName": names, "indexByName": order,
 		}})
-}
-
-func decimals(unit string) int {
-	if unit == "short" {
-		return 0
-	}
-	return 2
 }

@@ -4,6 +4,7 @@ package gate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 var (
 	verdictDesc = describe("verdict",
 		"1 for the current verdict of the run in progress, or else of the last run; 0 for all others.", "verdict")
+	canaryDesc = describe("canary_info",
+		"1 for the Revision that the run in progress judges, or else that the last run judged.", "kn_revision_name", "dry_run")
 	runsDesc     = describe("runs_total", "Finished runs, by verdict and most important reason.", "verdict", "reason")
 	durationDesc = describe(
 		"duration_seconds",
@@ -49,6 +52,18 @@ var (
 		"metric",
 		"side",
 	)
+	foundDesc = describe(
+		"metric_verdict",
+		"1 for the current verdict on each metric of the gate, with its reason.",
+		"metric",
+		"verdict",
+		"reason",
+	)
+	pDesc = describe(
+		"p_value",
+		"p-value of the last comparison over the shards, by metric of the gate; only of sharded Services.",
+		"metric",
+	)
 	samplesDesc  = describe("samples", "Finished requests that were judged, by arm (canary or baseline).", "arm")
 	requiredDesc = describe(
 		"samples_required",
@@ -58,7 +73,7 @@ var (
 	shareDesc = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
 
 	all = []*prometheus.Desc{
-		verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, samplesDesc,
+		verdictDesc, canaryDesc, runsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, foundDesc, pDesc, samplesDesc,
 		requiredDesc, shareDesc,
 	}
 )
@@ -68,27 +83,9 @@ type subject struct{ namespace, service, gate string }
 
 type outcome struct{ verdict, reason string }
 
-const (
-	// countedWithin is how long after its end a run is still counted: a new leader
-	// also reads runs that the previous leader has counted.
-	countedWithin = time.Minute
-	// zeroFor is how long a new counter stays zero. Its outcome is not known before,
-	// and Prometheus sees no increase in a series that starts at 1.
-	zeroFor = 2 * time.Minute
-)
-
-// count is the number of runs with one outcome, and when it became nonzero.
-type count struct {
-	runs  float64
-	since time.Time
-}
-
-func (c *count) value(now time.Time) float64 {
-	if now.Sub(c.since) < zeroFor {
-		return 0
-	}
-	return c.runs
-}
+// countedWithin is how long after its end a run is still counted: a new leader also reads runs that the previous leader
+// has counted.
+const countedWithin = time.Minute
 
 // Metrics exports the state of this process's gates to Prometheus. It removes a series one
 // hour after the run ends, or when the gate is deleted or the lead is lost.
@@ -98,7 +95,7 @@ type Metrics struct {
 
 	mu      sync.Mutex
 	current map[subject]*v1alpha1.GateRun
-	counts  map[subject]map[outcome]*count
+	counts  map[subject]map[outcome]float64
 	ended   map[string]time.Time
 }
 
@@ -108,7 +105,7 @@ var _ prometheus.Collector = (*Metrics)(nil)
 func NewMetrics(now func() time.Time, leader Leader) *Metrics {
 	return &Metrics{
 		now: now, leader: leader, current: map[subject]*v1alpha1.GateRun{},
-		counts: map[subject]map[outcome]*count{}, ended: map[string]time.Time{},
+		counts: map[subject]map[outcome]float64{}, ended: map[string]time.Time{},
 	}
 }
 
@@ -141,17 +138,13 @@ func (m *Metrics) Record(namespace string, run *v1alpha1.GateRun) {
 	}
 	m.ended[run.ID] = now
 	if m.counts[key] == nil {
-		m.counts[key] = map[outcome]*count{}
+		m.counts[key] = map[outcome]float64{}
 	}
 	why := ""
 	if len(run.Reasons) > 0 {
 		why = run.Reasons[0]
 	}
-	o := outcome{string(run.Verdict), why}
-	if m.counts[key][o] == nil {
-		m.counts[key][o] = &count{since: now}
-	}
-	m.counts[key][o].runs++
+	m.counts[key][outcome{string(run.Verdict), why}]++
 }
 
 // forgetGate removes the series of a deleted gate.
@@ -216,7 +209,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		for o, n := range by {
-			series{to, key}.send(runsDesc, prometheus.CounterValue, n.value(now), o.verdict, o.reason)
+			series{to, key}.send(runsDesc, prometheus.CounterValue, n, o.verdict, o.reason)
 		}
 	}
 }
@@ -253,6 +246,10 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 		}
 		s.gauge(verdictDesc, is, string(v))
 	}
+	if run.Canary.Name != "" {
+		dry := run.Effective != nil && run.Effective.DryRun
+		s.gauge(canaryDesc, 1, run.Canary.Name, strconv.FormatBool(dry))
+	}
 	if run.CompletionTime != nil {
 		now = run.CompletionTime.Time
 	}
@@ -273,6 +270,8 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 			continue
 		}
 		seen[r.Name] = true
+		s.gauge(foundDesc, 1, r.Name, string(r.Verdict), string(r.Reason))
+		s.some(pDesc, r.P, r.Name)
 		s.some(valueDesc, r.Canary, r.Name, "canary")
 		s.some(valueDesc, r.Baseline, r.Name, "baseline")
 		s.gauge(evalueDesc, r.EFail, r.Name, "fail")

@@ -31,11 +31,16 @@ func TestMetrics(t *testing.T) {
 	m := NewMetrics(func() time.Time { return now }, &leads)
 	run := &v1alpha1.GateRun{
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
-		Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))}}},
+		Canary:    v1alpha1.GateObject{Name: "cart-00002"},
+		Effective: &v1alpha1.GateEffective{DryRun: true, GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))}}},
 		Report: &verdict.Judgement{
 			Verdict: verdict.Running, Canary: verdict.Samples{Requests: 12}, Baseline: verdict.Samples{Requests: 90}, HandledShare: ptr(.1),
 			Metrics: []verdict.MetricResult{
-				{Name: "ErrorRate", Canary: ptr(.25), EFail: 3, EFailLimit: 40, EPass: .5, EPassLimit: 20}, {Name: "SlowRequests"},
+				{
+					Name: "ErrorRate", Verdict: verdict.Running, Reason: verdict.Undecided, Canary: ptr(.25), EFail: 3, EFailLimit: 40, EPass: .5, EPassLimit: 20,
+					P: ptr(.03),
+				},
+				{Name: "SlowRequests", Verdict: verdict.Pass},
 			},
 		},
 	}
@@ -43,6 +48,9 @@ func TestMetrics(t *testing.T) {
 	m.Record("shop", run)
 	now = now.Add(time.Minute)
 	want := `
+# HELP gate_canary_info 1 for the Revision that the run in progress judges, or else that the last run judged.
+# TYPE gate_canary_info gauge
+gate_canary_info{dry_run="true",gate="strict",k8s_namespace_name="shop",kn_revision_name="cart-00002",kn_service_name="cart"} 1
 # HELP gate_duration_seconds How long the run in progress has taken so far, or else how long the last run took, in seconds.
 # TYPE gate_duration_seconds gauge
 gate_duration_seconds{gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 60
@@ -62,6 +70,13 @@ gate_handled_share_ratio{gate="strict",k8s_namespace_name="shop",kn_service_name
 # HELP gate_metric_value Ratio of bad requests, by metric of the gate and arm (canary or baseline).
 # TYPE gate_metric_value gauge
 gate_metric_value{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate"} 0.25
+# HELP gate_metric_verdict 1 for the current verdict on each metric of the gate, with its reason.
+# TYPE gate_metric_verdict gauge
+gate_metric_verdict{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",reason="Undecided",verdict="Running"} 1
+gate_metric_verdict{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="SlowRequests",reason="",verdict="Pass"} 1
+# HELP gate_p_value p-value of the last comparison over the shards, by metric of the gate; only of sharded Services.
+# TYPE gate_p_value gauge
+gate_p_value{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate"} 0.03
 # HELP gate_samples Finished requests that were judged, by arm (canary or baseline).
 # TYPE gate_samples gauge
 gate_samples{arm="baseline",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 90
@@ -70,7 +85,7 @@ gate_samples{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_nam
 # TYPE gate_samples_required gauge
 gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 300
 `
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_duration_seconds", "gate_evalue", "gate_evalue_required", "gate_handled_share_ratio",
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_canary_info", "gate_duration_seconds", "gate_metric_verdict", "gate_p_value", "gate_evalue", "gate_evalue_required", "gate_handled_share_ratio",
 		"gate_metric_value", "gate_samples", "gate_samples_required"); err != nil {
 		t.Error(err)
 	}
@@ -93,10 +108,8 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 			t.Error(err)
 		}
 	}
-	// Prometheus sees an increase only from a lower sample.
-	counted(0)
-	now = now.Add(zeroFor)
 	counted(1)
+	now = now.Add(time.Minute)
 	again := run.DeepCopy()
 	again.ID, again.CompletionTime.Time = "1b", now
 	m.Record("shop", again)

@@ -104,13 +104,57 @@ test('the numbers above the list choose what it shows', async () => {
   assert.equal(await page.$eval('[data-only=ailing]', (e) => e.getAttribute('aria-pressed')), 'true')
 })
 
+// The plugin writes times and shares in the same way: its tests have the same examples.
+test('times and shares are written as in the terminal', async () => {
+  const { spans, shares, stamps } = JSON.parse(await readFile(new URL('../../cli/words/testdata/words.json', import.meta.url), 'utf8'))
+  await open()
+  const got = await page.evaluate(async (spans, shares, stamps) => {
+    const text = await import('./text.js')
+    return {
+      spans: spans.map(([s]) => text.span(s)), shares: shares.map(([s]) => text.percent(s).replace('\u00a0', ' ')),
+      stamps: stamps.map((e) => e.times.map(text.clocks(e.times, new Date(e.now).getTime()))),
+    }
+  }, spans, shares, stamps)
+  assert.deepEqual(got, { spans: spans.map((e) => e[1]), shares: shares.map((e) => e[1]), stamps: stamps.map((e) => e.shown) })
+})
+
+test('a line is not drawn through a stretch without data, and a long pause is a break', async () => {
+  await open()
+  const got = await page.evaluate(async () => {
+    const at = (seconds) => seconds.map((s) => ({ time: new Date(s * 1000).toISOString() }))
+    const [{ stretches }, { long }] = [await import('./gate.js'), await import('./lanes.js')]
+    return { stretches: stretches(at([0, 4, 8, 68, 72])).map((s) => s.length), steady: stretches(at([0, 60, 120])).length, long: long(at([0, 1, 82801, 83041, 83124])), short: long(at([0, 5, 15])) }
+  })
+  assert.deepEqual(got, { stretches: [3, 2], steady: 1, long: [0, 82800, 0, 0], short: [0, 0] })
+})
+
+test('bars begin at 0 and end where their scale says', async () => {
+  await open('#/shop/cart')
+  await change(10, 120, 0.36)
+  await seen('36 %, more than the 20 % that the gate accepts', '.gatepanel')
+  const widths = await page.$$eval('.gatepanel .figure .meter', (all) => all.map((m) => (m.querySelector('.fill').getBoundingClientRect().width / m.getBoundingClientRect().width).toFixed(2)))
+  assert.deepEqual(widths, ['0.10', '0.36', '0.40', '1.00'], 'what entered, what was handled, and the requests of both sides')
+  assert.match(await text('.gatepanel .scale'), /^0100\s%$/)
+  assert.match(await text('.gatepanel .figures'), /120 of 300 needed.*1,080; 300 were needed ✓/)
+})
+
+test('the time line begins with a whole column', async () => {
+  await open('#/shop/cart', { width: 1000 })
+  await page.waitForSelector('.lanes')
+  const cut = await page.$eval('.lanes', (lanes) => {
+    const edge = lanes.querySelector('.first').getBoundingClientRect().right
+    return [...lanes.querySelectorAll('thead th:not(.first)')].map((th) => th.getBoundingClientRect()).filter((r) => r.left < edge - 1 && r.right > edge + 1).length
+  })
+  assert.equal(cut, 0, 'a column is cut off')
+})
+
 test('a change appears without a reload, and is said', async () => {
   await open('#/shop/cart')
   await page.evaluate(() => { window.loaded = 'once' })
   await page.focus('.lanes')
   await change(30, 210, 0.31)
   await seen('30 % cart-00002', 'section[data-key=now]')
-  await seen('31.0 %', '.gatepanel')
+  await seen('31 %', '.gatepanel')
   await seen('210 of 300 needed', '.gatepanel')
   await seen('traffic seen', '.lanes')
   await seen('Traffic is now 70 % cart-00001, 30 % cart-00002', '#news')

@@ -99,6 +99,7 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 		"annotation Traffic",
 		// There is no gate. The verdict has no column of its own in the table of Services.
 		"Gates", "annotation Verdicts", "Services: ", "Changes that failed", "Lead time of changes", "Time to restore service",
+		"Releases, and what failed: canary stopped", "Releases, and what failed: rolled back or down",
 		"By Service: Stopped", "By Service: Failed", "By Service: Fail rate", "By Service: Lead time", "By Service: Time to restore",
 	})...)
 	stop()
@@ -121,9 +122,8 @@ func (s *scene) dashboards(app *kit.Cart, empty ...string) {
 		s.Log("the dashboards are checked only with the Prometheus of test/cluster")
 		return
 	}
-	queries := dashboards.Queries(dashboards.Values{Namespace: app.Namespace, Service: "cart"})
+	queries := dashboards.Queries(dashboards.Values{Namespace: app.Namespace, Service: "cart", Environment: "default"})
 	used, silent := map[string]bool{}, 0
-	// A run of a gate is counted two minutes after its end.
 	s.must(kit.Wait(s.Context(), 12*readEvery, "data for every query of the dashboards", func(ctx context.Context) error {
 		silent = 0
 		for _, q := range queries {

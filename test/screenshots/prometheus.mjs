@@ -25,7 +25,8 @@ export async function startPrometheus(file) {
   const address = `127.0.0.1:${await freePort()}`;
   const server = spawn('prometheus', [
     `--config.file=${join(dir, 'prometheus.yml')}`, `--storage.tsdb.path=${join(dir, 'data')}`, '--storage.tsdb.retention.time=100y',
-    `--web.listen-address=${address}`, '--log.level=error',
+    // A recording has no marks of series that end, only gaps.
+    `--web.listen-address=${address}`, '--log.level=error', `--query.lookback-delta=${step}s`,
   ], { stdio: ['ignore', 'inherit', 'inherit'] });
   const stop = async () => {
     const ended = new Promise((resolve) => server.once('exit', resolve));

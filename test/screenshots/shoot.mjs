@@ -27,7 +27,7 @@ await browse(async (open) => {
     for (const [picture, first, below] of pictures[name] ?? []) {
       const top = async (title) => page.$$eval('h2, [data-panel]', (all, t) => all.find((h) => h.textContent.startsWith(t)).getBoundingClientRect().top, title);
       const y = await top(first);
-      const end = below ? await top(below) : await page.evaluate(() => document.documentElement.scrollHeight);
+      const end = below ? await top(below) : await page.$eval('#board', (board) => board.getBoundingClientRect().bottom);
       const path = join(docs, `grafana-${picture}.png`);
       await page.screenshot({ path, clip: { x: 0, y, width: 1288, height: end - y } });
       const { size } = statSync(path);

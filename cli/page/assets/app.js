@@ -56,6 +56,9 @@ function render(data, at) {
   document.getElementById('where').textContent = data.cluster ? `${scope} · ${data.cluster}` : scope
   document.title = at ? `${at.name} · Releases` : 'Releases'
   const view = data.error ? failed(data, at) : at ? service(data) : fleet(data, wanted)
+  // The newest moment is at the right end; it stays in sight unless the user has looked elsewhere.
+  const line = content.querySelector('.lanes')
+  const follow = !line || line.scrollLeft >= line.scrollWidth - line.clientWidth - 2
   show(content, view, notes(data))
   if (moved) {
     moved = false
@@ -64,11 +67,21 @@ function render(data, at) {
   const news = before ? changes(before, data) : []
   before = data
   if (news.length) document.getElementById('news').textContent = news.slice(0, 3).join('. ')
-  for (const lanes of content.querySelectorAll('.lanes')) {
-    // The newest moment is at the right end; it stays in sight unless the user has looked elsewhere.
-    if (lanes.dataset.at === undefined || lanes.scrollLeft >= lanes.dataset.at - 2) lanes.scrollLeft = lanes.scrollWidth
-    lanes.dataset.at = lanes.scrollLeft
+  if (follow) content.querySelectorAll('.lanes').forEach(toTheEnd)
+}
+
+// toTheEnd shows the newest moments, and no part of a column at the left: there is room behind the last one for that.
+function toTheEnd(lanes) {
+  const spare = lanes.querySelector('.spare')
+  spare.style.width = '0px'
+  const hidden = lanes.scrollWidth - lanes.clientWidth
+  if (hidden > 0) {
+    const left = (element) => element.getBoundingClientRect().left
+    const from = left(lanes.querySelector('table')) + lanes.querySelector('.first').offsetWidth
+    const at = [...lanes.querySelectorAll('thead th:not(.first)')].map((th) => left(th) - from).find((x) => x >= hidden)
+    if (at) spare.style.width = `${at - hidden}px`
   }
+  lanes.scrollLeft = lanes.scrollWidth
 }
 
 function failed(data, at) {

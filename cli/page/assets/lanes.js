@@ -1,7 +1,7 @@
-// The time line of a Service: a lane for each Revision, a column for each moment. The columns have the same width, because hours
-// pass between some moments, and seconds between others.
+// The time line of a Service: a lane for each Revision, a column for each moment. Hours pass between some moments, and seconds between
+// others, so the columns have no scale: a break marks where much more time passes than between most, and says how much.
 import { h } from './dom.js'
-import { clock, eventTone, hue, many, since } from './text.js'
+import { clocks, hue, many, since, span } from './text.js'
 
 const columns = 40
 const shown = 8
@@ -15,21 +15,31 @@ export function lanes(s) {
   const rows = s.revisions.filter((r, i) => known(r.name) || i < newest).slice(0, shown)
   if (!rows.length) return null
   const left = s.moments.length - moments.length
+  const clock = clocks(moments.map((m) => m.time)), pauses = long(moments)
   return h('section', { class: 'panel', 'aria-labelledby': 'line', key: 'line' },
     h('h2', { id: 'line' }, 'Time line'),
-    h('p', { class: 'quiet hint' }, 'How the traffic was split from each moment on. The newest is at the right.',
+    h('p', { class: 'quiet hint' }, 'How the traffic was split from each moment on. The newest is at the right. The columns are not to scale.',
       left ? ` ${many(left, 'earlier moment is', 'earlier moments are')} left out.` : null),
     h('div', { class: 'lanes', role: 'region', tabindex: '0', 'aria-label': 'Splits of the traffic', key: 'lanes' },
       h('table', { 'aria-labelledby': 'line' },
         h('thead', null, h('tr', null,
           h('th', { scope: 'col', class: 'first' }, 'Revision'),
-          moments.map((m, i) => [head(m), gap(m, i === moments.length - 1, true)]))),
-        h('tbody', null, rows.map((r) => lane(r, moments))))))
+          moments.map((m, i) => [head(m, clock), gap(m, i === moments.length - 1, true), pause(pauses[i], true)]))),
+        h('tbody', null, rows.map((r) => lane(r, moments, pauses)))),
+      h('div', { class: 'spare', 'aria-hidden': 'true' })))
 }
 
-function head(m) {
+// long returns, for each moment, the seconds to the next one if they are ten times as many as between most of them, and a minute or more.
+export function long(moments) {
+  const times = moments.map((m) => new Date(m.time) / 1000)
+  const between = times.slice(1).map((t, i) => t - times[i])
+  const usual = [...between].sort((a, b) => a - b)[Math.floor((between.length - 1) / 2)]
+  return between.map((seconds) => seconds >= 60 && seconds >= 10 * usual ? seconds : 0)
+}
+
+function head(m, clock) {
   return h('th', { scope: 'col', class: 'moment', key: `${m.time}/${m.name}` },
-    h('span', { class: `mark tone-${eventTone(m.name)}`, 'aria-hidden': 'true' }),
+    h('span', { class: `mark tone-${m.outcome}`, 'aria-hidden': 'true' }),
     h('span', { class: 'event' }, m.name),
     h('time', { datetime: m.time, title: m.text }, clock(m.time).replace(' ', '\u00a0')),
     h('span', { class: 'ago' }, since(m.time, '', ' ago')))
@@ -44,7 +54,15 @@ function gap(m, last, header) {
     : h('td', { class: 'gap' }, h('span', { class: 'sr' }, 'not known'))
 }
 
-function lane(r, moments) {
+// pause is a break of the time axis. The split stays as it is.
+function pause(seconds, header) {
+  if (!seconds) return null
+  return header
+    ? h('th', { scope: 'col', class: 'pause' }, h('span', null, span(seconds)))
+    : h('td', { class: 'pause' })
+}
+
+function lane(r, moments, pauses) {
   let before = null
   return h('tr', { key: r.name, class: `hue${hue(r.name)}` },
     h('th', { scope: 'row', class: 'first' }, h('span', { class: `name hue${hue(r.name)}`, 'aria-hidden': 'true' }), r.name,
@@ -59,6 +77,7 @@ function lane(r, moments) {
           ? h('td', { class: `step ${share ? '' : 'nothing'} ${same ? 'same' : ''}`, vars: { '--part': share } }, h('span', { class: 'fill', 'aria-hidden': 'true' }), h('span', { class: share ? 'value' : 'value sr' }, `${share} %`))
           : h('td', { class: 'step unknown' }, h('span', { class: 'value' }, 'not known')),
         gap(m, i === moments.length - 1, false),
+        pause(pauses[i], false),
       ]
     }))
 }

@@ -1,6 +1,6 @@
 // The view of one Service.
 import { h } from './dom.js'
-import { badge, clock, eventTone, hue, ready, since } from './text.js'
+import { badge, clocks, hue, ready, since } from './text.js'
 import { findings, pendingFor, traffic } from './fleet.js'
 import { lanes } from './lanes.js'
 import { run } from './gate.js'
@@ -28,12 +28,13 @@ export function service(data) {
 
 function history(s) {
   const events = [...s.history.events].reverse()
+  const clock = clocks(events.map((e) => e.time))
   return h('section', { class: 'panel', 'aria-labelledby': 'history', key: 'history' },
     h('h2', { id: 'history' }, 'What happened'),
     events.length
       ? h('ol', { class: 'history', reversed: true }, events.map((e) => h('li', { key: `${e.sequence || 0}/${e.time}/${e.text.slice(0, 30)}` },
         h('p', null,
-          e.type && h('span', { class: `event tone-${eventTone(short(e.type))}` }, short(e.type)), ' ', e.text),
+          e.type && h('span', { class: `event tone-${e.outcome || 'plain'}` }, short(e.type)), ' ', e.text),
         h('p', { class: 'quiet' }, h('time', { datetime: e.time }, clock(e.time)), ' · ', since(e.time, '', ' ago'),
           e.told?.length ? ` · told ${e.told.join(', ')}` : null,
           e.pendingFor?.length ? h('span', { class: 'tone-unsure' }, ` · pending for ${e.pendingFor.join(', ')}`) : null))))

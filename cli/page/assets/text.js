@@ -6,29 +6,37 @@ let offset = 0
 export function setNow(now) { offset = new Date(now).getTime() - Date.now() }
 export function now() { return Date.now() + offset }
 
-export function age(at) {
-  const seconds = Math.max(0, Math.floor((now() - new Date(at)) / 1000))
-  if (seconds < 120) return `${seconds} s`
-  if (seconds < 2 * 3600) return `${Math.floor(seconds / 60)} min`
-  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`
-  return `${Math.floor(seconds / 86400)} days`
+// span says how long something takes or has taken. Its rule is that of cli/words, whose examples test both: what began 3 minutes and
+// 50 seconds ago began "3 min" ago.
+export function span(seconds) {
+  const s = Math.max(0, seconds)
+  if (s < 120) return `${Math.floor(s)} s`
+  if (s < 2 * 3600) return `${Math.floor(s / 60)} min`
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)} h`
+  return `${Math.floor(s / 86400)} days`
 }
 
-export function duration(seconds) {
-  if (seconds < 120) return `${Math.round(seconds)} s`
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`
-  return `${Math.round(seconds / 3600)} h`
-}
+export const age = (at) => span((now() - new Date(at)) / 1000)
 
 const pad = (n) => String(n).padStart(2, '0')
 
-// clock is the time of day, and the date unless it is today.
-export function clock(at) {
-  const t = new Date(at), today = new Date(now())
-  const time = `${pad(t.getHours())}:${pad(t.getMinutes())}:${pad(t.getSeconds())}`
-  if (t.toDateString() === today.toDateString()) return time
-  return `${t.getFullYear()}-${pad(t.getMonth() + 1)}-${pad(t.getDate())} ${time}`
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+// clocks returns how to write the times of one list: the time of day, with the date if any of them is not of today, and with the year
+// if any is of another one. So either all have a date, or none.
+export function clocks(all, at = now()) {
+  const today = new Date(at), dates = all.map((t) => new Date(t))
+  const years = dates.some((t) => t.getFullYear() !== today.getFullYear())
+  const days = years || dates.some((t) => t.toDateString() !== today.toDateString())
+  return (time) => {
+    const t = new Date(time)
+    const day = years ? `${t.getFullYear()}-${pad(t.getMonth() + 1)}-${pad(t.getDate())} ` : days ? `${months[t.getMonth()]} ${pad(t.getDate())} ` : ''
+    return `${day}${pad(t.getHours())}:${pad(t.getMinutes())}:${pad(t.getSeconds())}`
+  }
 }
+
+// clock is one time on its own.
+export const clock = (at) => clocks([at])(at)
 
 // since is an age that the page keeps up to date.
 export function since(at, before = '', after = '') {
@@ -42,7 +50,11 @@ export function tick(root) {
   }
 }
 
-export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}\u00a0%`
+// percent writes a share from 0 to 1 with three digits, as api/verdict does, and never as 100 % if something is missing from it.
+export function percent(share) {
+  if (share < 1 && share >= 0.9995) return 'over 99.9\u00a0%'
+  return `${new Intl.NumberFormat('en', { maximumSignificantDigits: 3, useGrouping: false }).format(100 * share)}\u00a0%`
+}
 export const many = (n, one, more) => `${n.toLocaleString('en')} ${n === 1 ? one : more}`
 export const split = (shares) => (shares || []).map((s) => `${s.percent} % ${s.revision}`).join(', ')
 
@@ -56,7 +68,7 @@ export function hue(revision) {
 }
 
 const tones = {
-  Pass: 'good', True: 'good', works: 'good', Fail: 'bad', Error: 'bad', False: 'bad', broken: 'bad',
+  Pass: 'good', True: 'good', works: 'good', Fail: 'bad', Error: 'bad', False: 'bad', broken: 'bad', failed: 'bad', undecided: 'unsure',
   Warn: 'unsure', Inconclusive: 'unsure', Running: 'busy', Unknown: 'unsure', waiting: 'unsure', lost: 'unsure',
 }
 export const tone = (state) => tones[state] || 'plain'
@@ -67,12 +79,6 @@ export function ready(status, reason) {
   if (status === 'Gone') return badge('', 'Gone')
   const text = status === 'False' ? 'Not ready' : 'Not ready yet'
   return badge(status, reason ? `${text}: ${reason}` : text)
-}
-
-export function eventTone(name) {
-  if (/rolledback|removed|detected|unsettled|deleted/.test(name)) return 'unsure'
-  if (/^gate|seen|created/.test(name)) return 'plain'
-  return 'good'
 }
 
 export const link = (namespace, name) => `#/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`

@@ -6,6 +6,7 @@ import { createRoot } from 'react-dom/client';
 import 'uplot/dist/uPlot.min.css';
 import { Source } from './data.js';
 import { configured } from './fields.js';
+import { StateTimeline } from './states.jsx';
 
 const width = 1280;
 const gap = 8;
@@ -57,6 +58,7 @@ function Panel({ panel, frames, marks, timeRange, w, h }) {
     );
   }
   const data = configured(panel, frames, theme);
+  if (panel.type === 'state-timeline') return <StateTimeline panel={panel} frames={frames} marks={marks} timeRange={timeRange} theme={theme} w={w} h={h} />;
   if (panel.type === 'table') return <Table data={data[0]} width={w} height={h} />;
   return (
     <TimeSeries frames={data} structureRev={1} timeRange={timeRange} timeZone="utc" width={w} height={h} legend={panel.options.legend} options={panel.options}>
