@@ -31,7 +31,7 @@ func TestFinishedRunShowsWhatOthersSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		many := int64(1e9)
-		spec := v1alpha1.CanaryGateSpec{Service: service.Name, Minimum: &v1alpha1.GateMinimum{CanaryRequests: &many}}
+		spec := v1alpha1.CanaryGateSpec{Service: service.Name, GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &many}}}
 		lasts(longestRival + time.Minute)(&spec)
 		run, err := gaterun.Open(t.Context(), gaterun.Opening{Namespace: service.Namespace, ID: "run", Spec: &spec, Start: s.now()})
 		if err != nil {
