@@ -159,7 +159,7 @@ func flagsOf(t *testing.T, program string, args []string) map[string]string {
 	return out
 }
 
-// What "make install-serverless" and "make release" take together has each object once, and all that it needs.
+// What "make install-serverless" takes together has each object once, and all that it needs.
 func TestServerlessForms(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile("../Makefile")
@@ -168,8 +168,8 @@ func TestServerlessForms(t *testing.T) {
 	}
 	for form, want := range map[string]string{"knative": "core doorbell", "deployment": "core core doorbell", "eventing": "core unanswered-rings unanswered-rings"} {
 		files := regexp.MustCompile(`(?m)^serverless_` + form + ` := (.*)$`).FindStringSubmatch(string(makefile))
-		if files == nil || !strings.Contains(string(makefile), "$(serverless_"+form+") > release/") {
-			t.Fatalf("the Makefile has no form %s, or does not release it", form)
+		if files == nil {
+			t.Fatalf("the Makefile has no form %s", form)
 		}
 		seen, workloads := map[string]bool{}, []string{}
 		for _, file := range strings.Split(strings.ReplaceAll(files[1], "$(serverless_dir)", "optional/serverless"), "-f ")[1:] {

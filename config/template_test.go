@@ -111,7 +111,7 @@ func TestTemplateHasThePolicyOfAGate(t *testing.T) {
 
 const samples = "samples/template/"
 
-// The samples hold in a namespace with the label, and only there. docs/gates.md shows them.
+// The samples hold in a namespace with the label, and only there. docs/gate-templates.md shows them.
 func checkTemplateSamples(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Helper()
 	ctx := t.Context()
@@ -214,7 +214,7 @@ func checkTemplateSamples(t *testing.T, cp *controlplane.ControlPlane) {
 
 func TestPageShowsTheSamplesOfATemplate(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/gates.md")
+	page, err := os.ReadFile("../docs/gate-templates.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestPageShowsTheSamplesOfATemplate(t *testing.T) {
 		_, document, _ := strings.Cut(string(raw), "apiVersion:")
 		document, _, _ = strings.Cut(document, "\n---\n# With Tekton")
 		if !strings.Contains(string(page), "apiVersion:"+document) {
-			t.Errorf("docs/gates.md does not show %s", file)
+			t.Errorf("docs/gate-templates.md does not show %s", file)
 		}
 	}
 }
