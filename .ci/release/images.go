@@ -58,6 +58,11 @@ func (r *release) images(ctx context.Context, licenses []byte) ([]image, error) 
 		return nil, fmt.Errorf("making the base image: %w", err)
 	}
 	dir := filepath.Join(r.out, "images")
+	// ko takes the layout for a repository, whose name has no capital letters. So it must not see where this clone is.
+	layout, err := filepath.Rel(r.root, dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder of images: %w", err)
+	}
 	sboms := filepath.Join(cache, "sbom")
 	if err := os.Mkdir(sboms, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of SBOMs: %w", err)
@@ -73,7 +78,7 @@ func (r *release) images(ctx context.Context, licenses []byte) ([]image, error) 
 	}
 	// ko answers documents in their order.
 	out, err := r.tool(ctx, env, strings.Join(questions, "\n---\n")+"\n", "ko", "resolve",
-		"--push=false", "--oci-layout-path="+dir,
+		"--push=false", "--oci-layout-path="+layout,
 		"--sbom-dir="+sboms, "--platform="+strings.Join(r.platforms, ","), "--jobs=1",
 		"--image-annotation=org.opencontainers.image.version="+r.version,
 		"--image-annotation=org.opencontainers.image.source=https://"+module,
