@@ -101,7 +101,7 @@ var ownRequirement = regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + 
 // is for builds here, and those who use the module get what it requires.
 func (r *release) modules() error {
 	for _, path := range []string{"go.mod", "clients/sidecar/go.mod", "clients/protoactor/go.mod"} {
-		raw, err := os.ReadFile(filepath.Join(r.root, path))
+		raw, err := os.ReadFile(filepath.Join(r.root, path)) //nolint:gosec // a file of the repository
 		if err != nil {
 			return fmt.Errorf("reading what modules require: %w", err)
 		}

@@ -125,7 +125,7 @@ func TestEveryManifestIsReleased(t *testing.T) {
 		released.WriteString(text)
 	}
 	root := os.DirFS(r.root)
-	err := fs.WalkDir(root, "config", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(root, "config", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".yaml") {
 			return err
 		}
