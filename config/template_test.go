@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -182,6 +183,27 @@ func checkTemplateSamples(t *testing.T, cp *controlplane.ControlPlane) {
 	} {
 		if err := try("shop", kind, spec); err != nil {
 			t.Errorf("%s %s: %v", kind, spec, err)
+		}
+	}
+	// What a CustomRun asks for can change later.
+	runs := untyped.Resource(customrun.Resource).Namespace("shop")
+	other := gateOf(`{"customRef":{"apiVersion":"example.com/v1","kind":"Other"}}`)
+	other.SetAPIVersion("tekton.dev/v1beta1")
+	other.SetKind("CustomRun")
+	other.SetNamespace("shop")
+	if other, err = runs.Create(ctx, other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	change := func(patch string) error {
+		_, err := runs.Patch(ctx, other.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	if err := change(`{"spec":{"customRef":{` + gate + `},"params":[{"name":"service","value":"cart"}]}}`); err == nil || !strings.Contains(err.Error(), "refer to a CanaryGate") {
+		t.Errorf("a CustomRun that names no gate since: %v", err)
+	}
+	for _, patch := range []string{`{"spec":{"customRef":{` + gate + `,"name":"cart"}}}`, `{"spec":{"status":"RunCancelled"}}`, `{"metadata":{"labels":{"a":"b"}}}`} {
+		if err := change(patch); err != nil {
+			t.Errorf("%s: %v", patch, err)
 		}
 	}
 	if err := cp.Create(ctx, "config/"+samples+"200-gate.yaml"); err != nil {

@@ -133,8 +133,10 @@ func Buckets(cumulative map[float64]float64) (bounds, counts []float64) {
 	return bounds, counts
 }
 
-// Add adds the next window.
+// Add adds the next window. If the clock was set back, it begins where the last one ended.
 func (r *Record) Add(w Window) {
+	w.From = max(w.From, r.End())
+	w.To = max(w.To, w.From)
 	if n := len(r.Windows); n > 0 && w.To-r.Windows[n-1].From <= r.Width {
 		r.Windows[n-1] = join(r.Windows[n-1], w)
 		return

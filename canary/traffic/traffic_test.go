@@ -155,3 +155,38 @@ func TestForged(t *testing.T) {
 		t.Error("8 MiB were read")
 	}
 }
+
+// Windows come in order, also if the clock is set back or far ahead, and no request is lost.
+func TestClockSteps(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		r := &traffic.Record{Start: time.Unix(1.8e9, 0).UTC()}
+		now, requests := time.Duration(0), 0.0
+		for i := range 400 {
+			w := window(random, i, 15*time.Second, false)
+			w.From = now
+			now += time.Duration(random.IntN(30)) * time.Second
+			if random.IntN(50) == 0 {
+				now += time.Duration(random.IntN(200)-100) * time.Hour
+			}
+			w.To = now
+			requests += w.Canary.Entry.Requests + w.Baseline.Entry.Requests
+			r.Add(w)
+		}
+		raw, err := r.Pack()
+		if err != nil || len(raw) > traffic.MostBytes || len(r.Windows) > traffic.MostWindows {
+			t.Errorf("seed %d: %d bytes, %d windows, %v", seed, len(raw), len(r.Windows), err)
+		}
+		if got, _ := sum(r); got != requests {
+			t.Errorf("seed %d: %v requests, want %v", seed, got, requests)
+		}
+		end := time.Duration(0)
+		for _, w := range r.Windows {
+			if w.From < end || w.To < w.From {
+				t.Fatalf("seed %d: a window from %s to %s, after one until %s", seed, w.From, w.To, end)
+			}
+			end = w.To
+		}
+	}
+}

@@ -134,6 +134,17 @@ func (f *fleetOf) follow(t *testing.T, config string) {
 	}
 }
 
+// next ends a run of gate cart-gate and begins one on another canary, at once.
+func (f *fleetOf) next(t *testing.T, canary string, v verdict.Verdict, then string) {
+	t.Helper()
+	gate := fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).Get(t.Context(), "cart-gate", metav1.GetOptions{}))
+	run := gate.Status.Latest.GateRunSummary
+	run.ID, run.Canary, run.Verdict, run.Reasons = "on-"+canary, canary, v, nil
+	gate.Status.History = append([]v1alpha1.GatePastRun{{GateRunSummary: run, CompletionTime: metav1.NewTime(noon)}}, gate.Status.History...)
+	gate.Status.Latest.ID, gate.Status.Latest.Canary, gate.Status.Latest.Verdict, gate.Status.Latest.Reasons = "on-"+then, then, verdict.Running, nil
+	fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).UpdateStatus(t.Context(), gate, metav1.UpdateOptions{}))
+}
+
 // wait waits for verdicts.
 func (f *fleetOf) wait(t *testing.T, config string) {
 	f.judge(t, "cart-00002", verdict.Running, "InsufficientSample")
@@ -151,6 +162,9 @@ func (f *fleetOf) wait(t *testing.T, config string) {
 		{"is superseded, and the next one passes", "", func() {
 			f.judge(t, "cart-00004", verdict.Pass)
 		}, 0, "cart-00003: Superseded (SplitChanged)\n"},
+		{"ends before the next look", "--canary cart-00005", func() { f.next(t, "cart-00005", verdict.Pass, "cart-00006") }, 0, "cart-00005: Pass\n"},
+		{"ends before the next look, without a name", "--for=verdict=Fail", func() { f.next(t, "cart-00006", verdict.Fail, "cart-00007") }, 0, "cart-00006: Fail\n"},
+		{"has ended some time ago", "--canary cart-00005 --timeout 1s", nil, 3, "no run on cart-00005 yet"},
 		{"takes too long", "--canary cart-00009 --timeout 1s", nil, 3, "no run on cart-00009 yet"},
 	} {
 		if strings.Contains(c.name, "superseded") {

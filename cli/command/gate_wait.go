@@ -106,6 +106,10 @@ type gateWaiter struct {
 
 	mu   sync.Mutex
 	said string
+	// past are the runs that had ended at the first look.
+	past map[string]bool
+	// current is the ID of the run that was waited for at the last look.
+	current string
 	// seen is the version of the gate that was looked at last: the watch may tell of an older one after it.
 	seen uint64
 }
@@ -169,7 +173,7 @@ func (w *gateWaiter) look(g *v1alpha1.CanaryGate) {
 		return
 	}
 	w.seen = version
-	run := g.Status.Latest
+	run := w.newest(g)
 	text, style := "no run yet", screen.Plain
 	mine := run != nil && (w.canary == "" || run.Canary == w.canary)
 	switch {
@@ -195,4 +199,28 @@ func (w *gateWaiter) look(g *v1alpha1.CanaryGate) {
 		default: // it has ended already
 		}
 	}
+}
+
+// newest returns the run to look at. It is the newest one, unless the run that was waited for ended and another one began
+// between two looks.
+func (w *gateWaiter) newest(g *v1alpha1.CanaryGate) *v1alpha1.GateLatest {
+	run := g.Status.Latest
+	other := w.canary != "" && (run == nil || run.Canary != w.canary)
+	first := w.past == nil
+	if first {
+		w.past = map[string]bool{}
+	}
+	for _, p := range g.Status.History {
+		switch {
+		case first:
+			w.past[p.ID] = true
+		case w.past[p.ID] || p.Verdict == verdict.Superseded:
+		case p.ID == w.current && (run == nil || run.ID != p.ID), other && p.Canary == w.canary:
+			return &v1alpha1.GateLatest{GateRunSummary: p.GateRunSummary}
+		}
+	}
+	if w.current = ""; run != nil && !other {
+		w.current = run.ID
+	}
+	return run
 }

@@ -143,6 +143,10 @@ func (e *env) test(ctx context.Context, r *reader.Reader, s *v1alpha1.CDEventSou
 	if s.Spec.Auth != nil || s.Status.SinkAudience != nil {
 		t.Notes = append(t.Notes, "the source authenticates to its sink, and this event does not: a 401 or 403 says nothing about the source")
 	}
+	if to.User != nil {
+		to.User = nil
+		t.Notes = append(t.Notes, "the address has credentials, and this event does not: a 401 or 403 says nothing about the source")
+	}
 	name, namespace, inside := clusterService(to.Hostname())
 	if via == viaAuto {
 		if t.Via = viaDirect; inside {

@@ -66,7 +66,8 @@ func (l *Linter) Read(file string, raw []byte) {
 			break
 		}
 		if len(document.Content) > 0 {
-			l.object(file, document.Content[0])
+			older(&document)
+			l.object(file, document.Content[0], head{})
 		}
 	}
 	slices.SortStableFunc(l.Problems[first:], func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
@@ -79,6 +80,8 @@ type object struct {
 	root *yaml.Node
 	raw  []byte
 	head
+	// first is the index of its first problem.
+	first int
 }
 
 // head is what all objects have.
@@ -94,11 +97,15 @@ type head struct {
 	} `json:"metadata"`
 }
 
-func (l *Linter) object(file string, root *yaml.Node) {
+// object checks an object. Those of a list may leave out their kind.
+func (l *Linter) object(file string, root *yaml.Node, kind head) {
+	for root.Kind == yaml.AliasNode {
+		root = root.Alias
+	}
 	if root.Kind != yaml.MappingNode {
 		return
 	}
-	o := &object{Linter: l, file: file, root: root}
+	o := &object{Linter: l, file: file, root: root, head: kind, first: len(l.Problems)}
 	var value map[string]any
 	err := root.Decode(&value)
 	if err == nil {
@@ -113,13 +120,13 @@ func (l *Linter) object(file string, root *yaml.Node) {
 		o.report("metadata", "it cannot be read: %v", err)
 		return
 	}
-	if o.Kind == "List" {
-		if items := child(root, "items"); items != nil {
+	if of, is := strings.CutSuffix(o.Kind, "List"); is {
+		if items := child(root, "items"); items != nil && items.Kind == yaml.SequenceNode {
 			for _, item := range items.Content {
-				l.object(file, item)
+				l.object(file, item, head{APIVersion: o.APIVersion, Kind: of})
 			}
+			return
 		}
-		return
 	}
 	l.Objects++
 	before := len(l.Problems)
@@ -153,7 +160,7 @@ func (o *object) report(field, format string, args ...any) {
 	if o.Kind != "" {
 		p.Object = o.Kind + "/" + cmp.Or(o.Metadata.Name, o.Metadata.GenerateName+"…")
 	}
-	if !slices.Contains(o.Problems, p) {
+	if !slices.Contains(o.Problems[o.first:], p) {
 		o.Problems = append(o.Problems, p)
 	}
 }
@@ -172,4 +179,27 @@ func child(of *yaml.Node, key string) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+// older makes kubectl's YAML 1.1 of what was read as YAML 1.2: yes and no are booleans, times are text, and so is every
+// key.
+func older(n *yaml.Node) {
+	for i, c := range n.Content {
+		older(c)
+		if n.Kind == yaml.MappingNode && i%2 == 0 && c.Kind == yaml.ScalarNode && c.Tag != "!!merge" {
+			c.Tag = "!!str"
+		}
+	}
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Style != 0:
+	case n.Tag == "!!timestamp":
+		n.Tag = "!!str"
+	case n.Tag == "!!str":
+		switch n.Value {
+		case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
+			n.Tag, n.Value = "!!bool", "true"
+		case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
+			n.Tag, n.Value = "!!bool", "false"
+		}
+	}
 }

@@ -48,6 +48,9 @@ func TestProblems(t *testing.T) {
 		{"a wrong expression", sourceHead + "spec:\n  sink: {uri: http://sink}\n  filters:\n    - cesql: 1 + 1\n", 7, "spec.filters[0]", ""},
 		{"no such replay", sourceHead + "spec:\n  sink: {uri: http://sink}\n  replay: All\n", 6, "spec.replay", "it must be one of None, Current"},
 		{"in a list", "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(sourceHead), "\n", "\n  ") + "\n  spec: {}\n", 7, "spec.sink", ""},
+		{"in a list of its kind", strings.Replace(strings.Split(gateHead, "metadata")[0], "Gate", "GateList", 1) + "items:\n- metadata: {name: g}\n  spec: {servise: x}\n", 5, "spec.servise", "did you mean service?"},
+		{"another time in a list", "a: &g {apiVersion: knative-cdevents.dev/v1alpha1, kind: CanaryGate, metadata: {name: g}, spec: {servise: x}}\nkind: List\nitems: [*g]\n", 1, "spec.servise", "did you mean service?"},
+		{"a word that kubectl reads as a boolean", gateHead + "spec:\n  service: on\n", 5, "spec.service", "it must be"},
 		{"in the second document", "---\n# nothing\n---\n" + sourceHead + "spec: {sink: {uri: /a}}\n", 7, "spec.sink.uri", ""},
 		{"JSON", `{"apiVersion": "knative-cdevents.dev/v1alpha1", "kind": "CDEventSource", "metadata": {"name": "s"},` + "\n" + `"spec": {"sinks": {}}}`, 2, "spec.sinks", "did you mean sink?"},
 
@@ -79,6 +82,8 @@ func TestRight(t *testing.T) {
 		sourceHead + "spec:\n  sink: {uri: http://sink}\n  ceOverrides: {extensions: {team: a}}\n  selector: {matchLabels: {a: b}}\n",
 		strings.Replace(sourceHead, ", namespace: shop", "", 1) + "spec:\n  namespaceSelector: {}\n  sink: {ref: {apiVersion: v1, kind: Service, name: a, namespace: bank}}\n",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config-cdevents, namespace: other}\ndata: {a: b}\n",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {1: a, yes: b}\n", gateHead + "spec: {service: cart, watch: yes}\n",
+		gateHead + "spec: {service: cart, canary: \"on\"}\n", strings.Replace(gateHead, "{name: g}", "{name: g, labels: {since: 2026-11-28}}", 1) + "spec: {service: cart}\n",
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {templates: []}\n",
 	} {
 		if l := lint(text); len(l.Problems) > 0 {

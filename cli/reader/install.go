@@ -227,11 +227,15 @@ func (r *Reader) Call(
 	if err != nil {
 		return nil, 0, fmt.Errorf("connecting to the API server: %w", err)
 	}
+	// What is behind the API server may answer with a redirect, and its client sends the user's credentials wherever it
+	// follows.
+	direct := *client
+	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	base, _, err := rest.DefaultServerUrlFor(r.config)
 	if err != nil {
 		return nil, 0, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	return Do(ctx, client, method, strings.TrimRight(base.String(), "/")+path, header, body)
+	return Do(ctx, &direct, method, strings.TrimRight(base.String(), "/")+path, header, body)
 }
 
 // answerSize is how much of an answer is read.

@@ -28,6 +28,8 @@ type apiServer struct {
 	// refuse selects the requests that fail, by method and path.
 	refuse func(string) bool
 	asked  []string
+	// full refuses what is kept of finished runs.
+	full bool
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -78,6 +80,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ofStatus := strings.CutSuffix(r.URL.Path, "/status")
 	is, exists := s.objects[path]
 	switch {
+	case r.Method == http.MethodPost && s.full && meta(body)["labels"] != nil:
+		s.fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 	case r.Method == http.MethodPost:
 		path += "/" + fmt.Sprint(meta(body)["name"])
 		if _, taken := s.objects[path]; taken {

@@ -173,7 +173,7 @@ func (s *customRunSync) load(ctx context.Context) error {
 		s.stored = nil // the record is lost, so the run restarts
 	}
 	if s.stored == nil && s.problem == nil {
-		s.template, err = s.Gate.template(ctx, s.request.Template(s.gate))
+		s.template, err = s.Gate.template(ctx, s.request.Template(s.gate), false)
 	}
 	return err
 }

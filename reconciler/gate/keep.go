@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
@@ -51,10 +52,17 @@ func (g *Gate) keep(ctx context.Context, record *v1alpha1.CanaryGateRun) error {
 		Spec: of, Status: v1alpha1.CanaryGateRunStatus{Run: kept},
 	}
 	out.AnnotateOwner()
-	if _, err := g.records.client.Create(ctx, out, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("keeping what run %s measured: %w", run.ID, err)
+	_, err = g.records.client.Create(ctx, out, metav1.CreateOptions{})
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+		// As with a quota. The next run must not wait for it.
+		logging.FromContext(ctx).Warnw("What a finished run measured is lost, as the API server refuses to keep it",
+			"gate", out.Spec.Namespace+"/"+out.Spec.Name, "run", run.ID, "error", err)
+		return nil
 	}
-	return nil
+	return fmt.Errorf("keeping what run %s measured: %w", run.ID, err)
 }
 
 // keepLeft keeps what the run of a record measured that is about to be deleted, as its process died before it did.

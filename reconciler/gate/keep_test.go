@@ -112,6 +112,22 @@ func TestKeepingIsTriedAgain(t *testing.T) {
 	})
 }
 
+// A quota or a policy that refuses for good what is kept holds up neither the next run nor the records of others.
+func TestKeepingIsRefused(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		h.full = true
+		g := h.process()
+		h.fail(g)
+		h.look(g)
+		h.says(path, `"verdict":"Fail"`)
+		h.kept(record, false)
+		if names := h.finished(); len(names) != 0 {
+			t.Errorf("%q is kept", names)
+		}
+	})
+}
+
 // A retry replaces the record of the attempt before it, and does not lose what that measured. The runs of CustomRuns
 // that name a gate are the gate's.
 func TestAttemptsAreKept(t *testing.T) {

@@ -3,8 +3,16 @@
 package gate
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -106,6 +114,38 @@ func TestNoPolicyTakesThePlaceOfATemplate(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Many gates may wait for a template for long, and ask the API server for nothing.
+func TestWaitingForATemplateAsksNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, strings.Replace(kinds["CanaryGate"].object, `"service":"cart"`, `"service":"cart","templateRef":{"name":"strict"}`, 1))
+	g := h.process()
+	g.templates = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			return &v1alpha1.ClusterCanaryGateTemplateList{}, nil
+		},
+		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
+			if o.SendInitialEvents != nil {
+				return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil) // it can only list
+			}
+			return watch.NewFake(), nil
+		},
+	}, &v1alpha1.ClusterCanaryGateTemplate{}, 0, nil)
+	go g.templates.RunWithContext(t.Context())
+	if !cache.WaitForCacheSync(t.Context().Done(), g.templates.HasSynced) {
+		t.Fatal("the templates are not known")
+	}
+	for range 5 {
+		h.look(g)
+	}
+	h.says(gatePath, `"reason":"TemplateNotFound"`)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.Contains(h.asked, "GET "+templatePath+"strict") {
+		t.Errorf("%q", h.asked)
 	}
 }
 

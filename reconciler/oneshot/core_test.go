@@ -51,6 +51,8 @@ type cluster struct {
 	// uninstalled says that the kinds of Serving are gone.
 	uninstalled bool
 	resolved    []string
+	// random spreads retries.
+	random func() float64
 
 	mu sync.Mutex
 	// answers are the statuses with which hosts answer; 202 if there is none.
@@ -138,7 +140,7 @@ func (c *cluster) core() *oneshot.Core {
 			return nil
 		},
 		Prepare: func(context.Context) error { return nil }, Transport: c, Metrics: c, SystemNamespace: controllerNamespace,
-		Within: c.within, Now: func() time.Time { return c.now },
+		Random: c.random, Within: c.within, Now: func() time.Time { return c.now },
 		Sleep: func(_ context.Context, d time.Duration) error { c.now, c.slept = c.now.Add(d), c.slept+d; return nil },
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ktesting "k8s.io/client-go/testing"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
@@ -216,4 +219,121 @@ func TestSweepListsTheLedgerLast(t *testing.T) {
 	}
 	must(t, core.Sweep(ctx))
 	c.wants("all traffic is as before", "sink upgraded")
+}
+
+// Over random histories, sweeps and looks come to the same: one of two equal clusters is swept, the other one looked at.
+func TestSweepsAndLooksAgree(t *testing.T) {
+	get := func(c *cluster) *servingv1.Service {
+		svc, err := c.serving.ServingV1().Services(cart.Namespace).Get(c.t.Context(), cart.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil
+		}
+		return svc
+	}
+	resource := servingv1.SchemeGroupVersion.WithResource("services")
+	steps := []struct {
+		name string
+		do   func(c *cluster, n int)
+	}{
+		{"later", func(c *cluster, n int) { c.later(time.Duration(n) * time.Second) }},
+		{"much later", func(c *cluster, n int) { c.later(time.Duration(n) * time.Minute) }},
+		{"trouble", func(c *cluster, _ int) {
+			if get(c) != nil {
+				c.trouble(true)
+			}
+		}},
+		{"its end", func(c *cluster, _ int) {
+			if get(c) != nil {
+				c.trouble(false)
+			}
+		}},
+		{"a Revision", func(c *cluster, _ int) {
+			if svc := get(c); svc != nil {
+				all, err := c.serving.ServingV1().Revisions(cart.Namespace).List(c.t.Context(), metav1.ListOptions{})
+				must(c.t, err)
+				shop{c.serving, c.t}.route(svc, len(all.Items)+1)
+			}
+		}},
+		{"a deletion", func(c *cluster, n int) {
+			if n%3 == 0 && get(c) != nil {
+				must(c.t, c.serving.ServingV1().Services(cart.Namespace).Delete(c.t.Context(), cart.Name, metav1.DeleteOptions{}))
+			}
+		}},
+		{"another UID", func(c *cluster, n int) {
+			if svc := get(c); svc != nil && n%3 == 0 {
+				svc.UID = types.UID(fmt.Sprintf("uid-%d", n))
+				must(c.t, c.serving.Tracker().Update(resource, svc, svc.Namespace))
+			}
+		}},
+		{"annotations", func(c *cluster, n int) {
+			if svc := get(c); svc != nil {
+				svc.Annotations = map[string]string{"cdevents.knative-cdevents.dev/commit-sha": fmt.Sprint(n), "x": "y"}
+				svc.Labels = map[string]string{"team": fmt.Sprint(n % 3)}
+				must(c.t, c.serving.Tracker().Update(resource, svc, svc.Namespace))
+			}
+		}},
+		{"a sink that is away", func(c *cluster, _ int) { c.answer("sink", 503) }},
+		{"a sink that is back", func(c *cluster, _ int) { c.answer("sink", 202) }},
+		{"a source", func(c *cluster, n int) {
+			s := sourceTo(fmt.Sprint("new-", n%3))
+			if n%2 == 0 {
+				s.Spec.Replay = v1alpha1.ReplayCurrent
+			}
+			s.CreationTimestamp = metav1.NewTime(c.now)
+			for i := range c.sources {
+				if c.sources[i].Name == s.Name {
+					s = c.sources[i].DeepCopy()
+					s.Generation++
+					s.Status.ObservedGeneration = s.Generation
+					c.sources[i] = s
+					return
+				}
+			}
+			c.sources = append(c.sources, s)
+		}},
+		{"no source", func(c *cluster, n int) {
+			if n%2 == 0 && len(c.sources) > 0 {
+				c.sources = c.sources[1:]
+			}
+		}},
+	}
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		swept, asked := newCluster(t, sourceTo("sink")), newCluster(t, sourceTo("sink"))
+		var history []string
+		both := func(f func(c *cluster)) { f(swept); f(asked) }
+		both(func(c *cluster) { c.random = func() float64 { return 0.5 }; c.deploy() })
+		for range 25 {
+			n, step := 1+random.IntN(90), steps[random.IntN(len(steps))]
+			history = append(history, fmt.Sprintf("%s %d", step.name, n))
+			both(func(c *cluster) { step.do(c, n) })
+			if random.IntN(3) == 0 {
+				continue
+			}
+			history = append(history, "LOOK")
+			must(t, swept.core().Sweep(t.Context()))
+			_, err := asked.core().Process(t.Context(), cart)
+			must(t, err)
+			tell := func(c *cluster) (out string) {
+				got := c.taken()
+				slices.Sort(got)
+				out = fmt.Sprintf("sent %q, dropped %v", got, c.dropped)
+				for _, e := range c.store.All() {
+					if e.Annotations[v1alpha1.WakeAnnotation] != "" {
+						e.Annotations[v1alpha1.WakeAnnotation] = "some time" // attempts are spread at random
+					}
+					out += fmt.Sprintf("; %s: %d, %d pending, due %v, %v, gone %v", e.Name, e.Status.Sequence, e.Status.Pending, e.Status.Due,
+						e.Annotations, e.Status.Removed)
+				}
+				return out
+			}
+			if a, b := tell(swept), tell(asked); a != b {
+				t.Errorf("seed %d, after %q:\na sweep: %s\na look:  %s", seed, history, a, b)
+				break
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
 }

@@ -59,6 +59,9 @@ func Read(raw []byte) (out []Metric, left []string, err error) {
 	return out, left, nil
 }
 
+// shortest is the shortest interval that is computed. What is kept of a run is much coarser.
+const shortest = time.Second
+
 var comparison = regexp.MustCompile(`^\s*result(?:\[0\])?\s*(<=|>=|<|>)\s*([0-9.eE+-]+)\s*$`)
 
 func (m *metric) read() (Metric, error) {
@@ -77,8 +80,8 @@ func (m *metric) read() (Metric, error) {
 	switch {
 	case m.Provider.Prometheus.Query == "":
 		return is, errors.New("only provider.prometheus can be computed")
-	case m.ConsecutiveSuccessful != nil, m.SuccessCondition != "" && m.FailureCondition != "", is.Interval <= 0:
-		return is, errors.New("it must have one condition, no consecutiveSuccessLimit and no interval of 0")
+	case m.ConsecutiveSuccessful != nil, m.SuccessCondition != "" && m.FailureCondition != "", is.Interval < shortest, is.Start < 0:
+		return is, errors.New("it must have one condition, no consecutiveSuccessLimit, no interval below 1s and no negative delay")
 	case found == nil:
 		return is, fmt.Errorf("condition %q is not a comparison of result with a number", text)
 	}

@@ -72,6 +72,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A template cannot ask for so many measurements that they take for ever.
+func TestTemplateWithoutEnd(t *testing.T) {
+	t.Parallel()
+	for _, times := range []string{"interval: 1ns", "interval: 0s", "interval: 1m, initialDelay: -2000000h"} {
+		const rest = `{spec: {metrics: [{name: a, successCondition: "result > 1", provider: {prometheus: {query: "sum(rate(a[1m]))"}}, `
+		if got, _, err := argo.Read([]byte(rest + times + "}]}}")); err == nil {
+			t.Errorf("%s: %+v", times, got)
+		}
+	}
+}
+
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	asked := time.Duration(0)
