@@ -89,7 +89,7 @@ func render(t *testing.T, into, given string) (objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, err := engine.Engine{Strict: true}.Render(chart, all)
+	texts, err := engine.Engine{Strict: true}.RenderWithContext(t.Context(), chart, all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,11 @@ func container(t *testing.T, all objects, name string) map[string]any {
 	if !ok || len(list) != 1 {
 		t.Fatalf("%s has %d containers", name, len(list))
 	}
-	return list[0].(map[string]any)
+	only, ok := list[0].(map[string]any)
+	if !ok {
+		t.Fatalf("%s has a container that is no object", name)
+	}
+	return only
 }
 
 var programs = []string{"controller", "webhook", "sidecar-injector"}
@@ -296,7 +300,7 @@ func TestValuesNamePrograms(t *testing.T) {
 	// The sidecar is a module of its own.
 	for _, image := range regexp.MustCompile(`ko://github.com/knative-cdevents/knative-cdevents/(cmd/\S+)`).
 		FindAllStringSubmatch(string(raw), -1) {
-		if _, err := os.Stat("../../" + image[1] + "/main.go"); err != nil {
+		if _, err := os.Stat("../../" + image[1] + "/main.go"); err != nil { //nolint:gosec // a program of the repository
 			t.Error(err)
 		}
 	}
