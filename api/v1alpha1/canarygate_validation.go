@@ -41,7 +41,7 @@ func (s *CanaryGateSpec) Validate(ctx context.Context) *apis.FieldError {
 	if s.HistoryLimit != nil {
 		errs = errs.Also(whole("historyLimit", int64(*s.HistoryLimit), 0, maxGateHistory))
 	}
-	return errs.Also(s.GatePolicy.validate(ctx))
+	return errs.Also(s.validate(ctx))
 }
 
 // template checks the reference alone: the template may come later.

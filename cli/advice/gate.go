@@ -249,7 +249,8 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 	return "Look at the run: kubectl cdevents gate " + g.Spec.Service + " -n " + g.Namespace
 }
 
-// Template says by which template a gate or a run judges, and which of the gate's groups do not apply; empty without one.
+// Template says by which template a gate or a run judges, and which of the gate's groups do not apply; empty without
+// one.
 func Template(name string, use *v1alpha1.GateTemplateUse) string {
 	switch {
 	case use == nil:

@@ -2,8 +2,8 @@
 
 // Package check looks whether a cluster can do what the product is installed for.
 //
-// Its invariant: it changes nothing. What it creates, it creates as a dry run. What the user may not see is unknown, and
-// never taken for right or wrong.
+// Its invariant: it changes nothing. What it creates, it creates as a dry run. What the user may not see is unknown,
+// and never taken for right or wrong.
 package check
 
 import (

@@ -37,7 +37,9 @@ func (e *env) compare() *cobra.Command {
 	c.Flags().StringVarP(&file, "filename", "f", "", "A file with a Canary of Flagger or an AnalysisTemplate of Argo Rollouts")
 	c.Flags().DurationVar(&kayentaFor, "kayenta-lifetime", kayentaFor, "How long Kayenta compares; it has no default")
 	o := addOutput(c, formatWide)
-	c.RunE = e.answers(o, &s, func(ctx context.Context, r *report.Reporter, namespace string, args []string) (answer, error) {
+	c.RunE = e.answers(o, &s, func(
+		ctx context.Context, r *report.Reporter, namespace string, args []string,
+	) (answer, error) {
 		rules, left := compare.Documented(kayentaFor), []string(nil)
 		if file != "" {
 			var err error

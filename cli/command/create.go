@@ -240,7 +240,8 @@ func (e *env) submit(
 // refused says whether the object was refused, or could not be sent.
 func refused(err error) error {
 	var status apierrors.APIStatus
-	if errors.As(err, &status) && !apierrors.IsInternalError(err) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) &&
+	if errors.As(err, &status) && !apierrors.IsInternalError(err) && !apierrors.IsTimeout(err) &&
+		!apierrors.IsServerTimeout(err) &&
 		!apierrors.IsServiceUnavailable(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsForbidden(err) &&
 		!apierrors.IsUnauthorized(err) {
 		return coded{err, codeNo}

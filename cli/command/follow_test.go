@@ -17,17 +17,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
-// label sets the labels of a Service.
-func (f *fleetOf) label(t *testing.T, service string, labels map[string]string) {
+// label sets the labels of Service cart.
+func (f *fleetOf) label(t *testing.T, labels map[string]string) {
 	t.Helper()
-	s := fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).Get(t.Context(), service, metav1.GetOptions{}))
+	s := fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).Get(t.Context(), "cart", metav1.GetOptions{}))
 	s.Labels = labels
 	fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).Update(t.Context(), s, metav1.UpdateOptions{}))
 }
 
 // selected selects by labels and by time, and prints names.
 func (f *fleetOf) selected(t *testing.T, config string) {
-	f.label(t, "cart", map[string]string{"team": "a"})
+	f.label(t, map[string]string{"team": "a"})
 	for _, c := range []struct{ args, want, without string }{
 		{"list -A -o name", "service.serving.knative.dev/cart cdeventsource.knative-cdevents.dev/all cluster/prod", ""},
 		{"list -A -l team=a", "cart Running", "books releases prod bygone"},
@@ -60,7 +60,7 @@ func (f *fleetOf) selected(t *testing.T, config string) {
 	if got := run(t, config, "", "history", "nope", "-n", "shop"); command.Code(got.failed) != 1 {
 		t.Errorf("for what does not exist, the code is %d", command.Code(got.failed))
 	}
-	f.label(t, "cart", nil)
+	f.label(t, nil)
 }
 
 // begin runs a command until the test ends it, and waits for the first words.
@@ -123,11 +123,11 @@ func (f *fleetOf) follow(t *testing.T, config string) {
 	if r := endGates(); r.failed != nil {
 		t.Errorf("gate -w failed: %v", r.failed)
 	}
-	f.label(t, "cart", map[string]string{"team": "a"})
+	f.label(t, map[string]string{"team": "a"})
 	lines, end := begin(t, config, "watching all namespaces", "watch", "-A", "-l", "team=a")
 	f.judge(t, "cart-00003", verdict.Running, "InsufficientSample")
 	lines.waitFor(t, "shop/cart  gate cart-gate  cart-00003: Running (InsufficientSample)")
-	f.label(t, "cart", nil)
+	f.label(t, nil)
 	f.judge(t, "cart-00003", verdict.Running)
 	if r := end(); r.failed != nil || strings.Contains(lines.text.String(), "cart-00003: Running\n") {
 		t.Errorf("watch -l: %v\n%s", r.failed, lines.text.String())

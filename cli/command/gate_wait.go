@@ -71,7 +71,10 @@ func (e *env) gateWait() *cobra.Command {
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 		}
 		defer cancel()
-		w := &gateWaiter{env: e, name: args[0], canary: canary, done: make(chan *v1alpha1.GateLatest, 1), gone: make(chan struct{}, 1)}
+		w := &gateWaiter{
+			env: e, name: args[0], canary: canary,
+			done: make(chan *v1alpha1.GateLatest, 1), gone: make(chan struct{}, 1),
+		}
 		return w.wait(ctx, r, namespace, wished, timeout)
 	}
 	return c
@@ -201,8 +204,8 @@ func (w *gateWaiter) look(g *v1alpha1.CanaryGate) {
 	}
 }
 
-// newest returns the run to look at. It is the newest one, unless the run that was waited for ended and another one began
-// between two looks.
+// newest returns the run to look at. It is the newest one, unless the run that was waited for ended and another one
+// began between two looks.
 func (w *gateWaiter) newest(g *v1alpha1.CanaryGate) *v1alpha1.GateLatest {
 	run := g.Status.Latest
 	other := w.canary != "" && (run == nil || run.Canary != w.canary)

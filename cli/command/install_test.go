@@ -238,7 +238,7 @@ func (f *fleetOf) testEvent(t *testing.T, admin string) {
 	sink.Listener = fleet.Must[net.Listener](t)(net.Listen("tcp", ":0")) //nolint:gosec,noctx // the API server does not proxy to 127.0.0.1
 	sink.Start()
 	t.Cleanup(sink.Close)
-	port := sink.Listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
+	port := sink.Listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert,errcheck // it listens on TCP
 
 	made := fleet.Must[*v1alpha1.CDEventSource](t)(f.Events.CDEventSources(fleet.Shop).Get(t.Context(), "made", metav1.GetOptions{}))
 	address := func(to string) {

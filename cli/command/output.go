@@ -31,8 +31,8 @@ type output struct {
 	format string
 	// more are formats that only some commands have: wide and name.
 	more []string
-	// jsonpath are the only templates. With go-template, which calls methods by name, the linker keeps every exported method
-	// of the program: it would be half as large again.
+	// jsonpath are the only templates. With go-template, which calls methods by name, the linker keeps every exported
+	// method of the program: it would be half as large again.
 	jsonpath *genericclioptions.JSONPathPrintFlags
 }
 
@@ -117,7 +117,7 @@ func (*span) Type() string { return "duration" }
 func (s *span) Set(text string) error {
 	if days, is := strings.CutSuffix(text, "d"); is {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			*s = span(time.Duration(n) * 24 * time.Hour) //nolint:gosec // it has 16 bits
+			*s = span(time.Duration(n) * 24 * time.Hour)
 			return nil
 		}
 	}

@@ -276,7 +276,7 @@ func proxyPath(namespace, name string, to *url.URL) string {
 func ofAPIServer(a *reader.Answer) error {
 	var status metav1.Status
 	if a.Status < 400 || json.Unmarshal([]byte(a.Body), &status) != nil || status.Kind != "Status" {
-		return nil
+		return nil //nolint:nilerr // it is the answer of the sink
 	}
 	err := &apierrors.StatusError{ErrStatus: status}
 	if apierrors.IsForbidden(err) {

@@ -95,8 +95,8 @@ func thisClient() clientVersion {
 	return out
 }
 
-// controllerOf returns the version of the installation. Fewer users may read a Deployment of the controller's namespace than
-// the definitions, and in the serverless mode the Deployment is there, too.
+// controllerOf returns the version of the installation. Fewer users may read a Deployment of the controller's
+// namespace than the definitions, and in the serverless mode the Deployment is there, too.
 func controllerOf(ctx context.Context, r *reader.Reader) (*controllerVersion, error) {
 	d, noDeployment := r.Deployment(ctx, r.System, "controller")
 	if d != nil {

@@ -2,8 +2,8 @@
 
 // Package lint finds mistakes in manifests, without a cluster.
 //
-// Its invariant: it says what the webhook and the controller would say of the same object, with their own rules. What it
-// does not know, such as the objects that a manifest refers to, it does not judge.
+// Its invariant: it says what the webhook and the controller would say of the same object, with their own rules. What
+// it does not know, such as the objects that a manifest refers to, it does not judge.
 package lint
 
 import (

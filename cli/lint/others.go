@@ -104,8 +104,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// configMap checks ConfigMap config-cdevents as the webhook does. config-canary has queries, whose parser would make the
-// program 2 MB larger.
+// configMap checks ConfigMap config-cdevents as the webhook does, and not config-canary.
 func (o *object) configMap() bool {
 	if o.Metadata.Name != settings.Name || o.Metadata.Namespace != "" && o.Metadata.Namespace != o.System {
 		return false

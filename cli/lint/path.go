@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// line returns the line of a field such as spec.metrics[1].limit or metadata.annotations[a.b/c], or of the deepest field
-// above it that is there.
+// line returns the line of a field such as spec.metrics[1].limit or metadata.annotations[a.b/c], or of the deepest
+// field above it that is there.
 func line(root *yaml.Node, field string) int {
 	at, found := root, root.Line
 	for _, step := range steps(field) {

@@ -38,7 +38,9 @@ var (
 const VersionLabel = "app.kubernetes.io/version"
 
 // in reads an object of a namespace, or one without. It is false if there is none.
-func (r *Reader) in(ctx context.Context, of schema.GroupVersionResource, namespace, name string, into any) (bool, error) {
+func (r *Reader) in(
+	ctx context.Context, of schema.GroupVersionResource, namespace, name string, into any,
+) (bool, error) {
 	u, err := r.dynamic.Resource(of).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if known(err) {
 		return false, nil
@@ -79,7 +81,8 @@ func (r *Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1
 	return out, nil
 }
 
-// DefinitionVersion returns the version label of a CustomResourceDefinition. It is false if there is no such definition.
+// DefinitionVersion returns the version label of a CustomResourceDefinition. It is false if there is no such
+// definition.
 func (r *Reader) DefinitionVersion(ctx context.Context, name string) (version string, found bool, err error) {
 	out := &metav1.PartialObjectMetadata{}
 	found, err = r.in(ctx, definitions, "", name, out)
@@ -122,7 +125,8 @@ func (r *Reader) May(ctx context.Context, what authorizationv1.ResourceAttribute
 	if err != nil {
 		return false, fmt.Errorf("asking for rights: %w", err)
 	}
-	got, err := r.dynamic.Resource(reviews).Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	asked := &unstructured.Unstructured{Object: content}
+	got, err := r.dynamic.Resource(reviews).Create(ctx, asked, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("asking for rights: %w", err)
 	}

@@ -18,8 +18,8 @@ import (
 // leastServing is the oldest version of Knative Serving whose metrics are read completely: docs/support.md.
 const leastServing = "1.19.0"
 
-// checkServing warns of a version of Knative Serving that is too old. It does no more: events are sent with any version,
-// and Serving may be installed, or upgraded, later. The version of Kubernetes is checked by sharedmain.
+// checkServing warns of a version of Knative Serving that is too old. It does no more: events are sent with any
+// version, and Serving may be installed, or upgraded, later. The version of Kubernetes is checked by sharedmain.
 func checkServing(ctx context.Context, client metadata.Interface) {
 	log := logging.FromContext(ctx)
 	found, err := client.Resource(observer.Definitions).Get(ctx, service.Resource, metav1.GetOptions{})

@@ -52,15 +52,16 @@ spec:
       schema:
         openAPIV3Schema:
           description: >-
-            ClusterCanaryGateTemplate is a policy by which many gates judge. A CanaryGate refers to it with spec.templateRef. What a
-            template says, holds: each group that it states replaces the group of that name in the gate. What it leaves open, the
-            gate says.
+            ClusterCanaryGateTemplate is a policy by which many gates judge. A CanaryGate refers to it with
+            spec.templateRef. What a template says, holds: each group that it states replaces the group of that name
+            in the gate. What it leaves open, the gate says.
           type: object
           required: [spec]
           properties:
             spec:
               description: >-
-                spec is the policy. A group that is not stated stays open. Within a group that is stated, defaults are stored.
+                spec is the policy. A group that is not stated stays open. Within a group that is stated, defaults are
+                stored.
               type: object
               properties:
 `

@@ -56,8 +56,8 @@ func (g *Gate) watchTemplates(ctx context.Context, gates *controller.Impl) {
 	}, func() {})
 }
 
-// template returns the template of that name, nil if there is none or the name is empty. Only the API server can say that
-// there is none, as the cache may be behind; but that is enough for who is told when the template comes.
+// template returns the template of that name, nil if there is none or the name is empty. Only the API server can say
+// that there is none, as the cache may be behind; but that is enough for who is told when the template comes.
 func (g *Gate) template(ctx context.Context, name string, told bool) (*v1alpha1.ClusterCanaryGateTemplate, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // its absence is not an error
@@ -84,7 +84,7 @@ func (g *Gate) template(ctx context.Context, name string, told bool) (*v1alpha1.
 func (s *gateSync) resolve(ctx context.Context) error {
 	s.status.Template = nil
 	if s.gate.Validate(ctx) != nil {
-		return nil // condition ServiceFound says so
+		return nil //nolint:nilerr // condition ServiceFound says so
 	}
 	// A run whose record is lost ends without its template.
 	template, err := s.template(ctx, s.gate.Spec.Template(), !s.gate.Status.Run.InProgress())

@@ -52,7 +52,7 @@ func TestRunKeepsTheTemplateThatItBeganWith(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			referring(t, func(t *testing.T, h *house, path, record string) {
+			referring(t, func(_ *testing.T, h *house, path, record string) {
 				h.state(needs40)
 				g := h.process()
 				h.look(g)
@@ -152,7 +152,7 @@ func TestWaitingForATemplateAsksNothing(t *testing.T) {
 // If the record of a run is lost, what it began with is, too.
 func TestLostRunWithoutItsTemplate(t *testing.T) {
 	t.Parallel()
-	referring(t, func(t *testing.T, h *house, path, record string) {
+	referring(t, func(_ *testing.T, h *house, path, record string) {
 		h.state(needs40)
 		g := h.process()
 		h.look(g)

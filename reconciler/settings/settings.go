@@ -231,8 +231,8 @@ func absolute(data map[string]string, key string, into *string) error {
 	return nil
 }
 
-// The upper bounds of durations prevent a value with which nothing would ever be reported. A slow provider needs hours to
-// create or delete an environment.
+// The upper bounds of durations prevent a value with which nothing would ever be reported. A slow provider needs
+// hours to create or delete an environment.
 const (
 	maxSpan            = time.Hour
 	maxEnvironmentSpan = 24 * time.Hour
