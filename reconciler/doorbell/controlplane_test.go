@@ -402,6 +402,7 @@ func randomly(t *testing.T, w *world, ns string, api *between, changes, stops in
 	var mu sync.Mutex
 	read, removed := map[string]string{}, map[string]bool{}
 	const services = 8
+	failed := map[string]int{}
 	core.setAnswer(func(key string) int {
 		mu.Lock() // so that what is read first is stored first
 		defer mu.Unlock()
@@ -413,9 +414,12 @@ func randomly(t *testing.T, w *world, ns string, api *between, changes, stops in
 				read[name] = w.seen(t, ns, name)
 			}
 		}
-		if rand.N(4) == 0 {
+		// After seven failures, a ring waits for two minutes, which is longer than this test does.
+		if rand.N(4) == 0 && failed[key] < 4 {
+			failed[key]++
 			return http.StatusInternalServerError
 		}
+		failed[key] = 0
 		return http.StatusAccepted
 	})
 	d := w.start(t, api, core, ns, smallPages)
