@@ -28,6 +28,7 @@ var bundles = []manifest{
 	{name: "monitoring.yaml", sources: []string{"config/optional/monitoring"}},
 	{name: "environments.yaml", sources: []string{"config/optional/environments"}},
 	{name: "identities.yaml", sources: []string{"config/optional/clusterrole-identities.yaml"}},
+	{name: "networkpolicies.yaml", sources: []string{"config/optional/networkpolicies"}},
 	{name: "sidecar.yaml", sources: []string{"config/optional/sidecar"}},
 	{name: "serverless.yaml", sources: []string{serverless}},
 	{name: "serverless-deployment.yaml", sources: []string{
