@@ -177,3 +177,29 @@ func TestReadmeUninstalls(t *testing.T) {
 		}
 	}
 }
+
+// "make install-serverless" and a release take the same manifests for each form of the serverless mode.
+func TestServerlessFormsAreThoseOfInstall(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := map[string]string{
+		"knative": "serverless.yaml", "deployment": "serverless-deployment.yaml", "eventing": "serverless-eventing.yaml",
+	}
+	for form, file := range forms {
+		line := regexp.MustCompile(`(?m)^serverless_` + form + ` := (.*)$`).FindStringSubmatch(string(makefile))
+		if line == nil {
+			t.Fatalf("the Makefile has no form %s", form)
+		}
+		var installed []string
+		for _, source := range strings.Split(strings.ReplaceAll(line[1], "$(serverless_dir)", serverless), "-f ")[1:] {
+			installed = append(installed, strings.TrimSuffix(strings.TrimSpace(source), "/"))
+		}
+		released := slices.IndexFunc(bundles, func(m manifest) bool { return m.name == file })
+		if released < 0 || !slices.Equal(bundles[released].sources, installed) {
+			t.Errorf("form %s is installed from %v, and no %s of a release has just these", form, installed, file)
+		}
+	}
+}
