@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Each program has a policy of its name, which selects its pods and no other ones. It says which ports may be reached;
-// of the rest, nobody but the node needs the probes, and nobody is to read profiles.
+// Each program has a policy of its name, which selects its pods and no other ones. It says which ports may be reached.
+// Of the others, only the node needs those of the probes, and profiles stay closed.
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	policies := map[string]*networkingv1.NetworkPolicy{}

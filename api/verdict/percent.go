@@ -5,7 +5,7 @@ package verdict
 import "strconv"
 
 // Percent writes a share from 0 to 1 for people: with three digits, and never as 100 % if something is missing from it.
-// Messages, the plugin and its page write shares alike, so that nobody wonders which of two figures is right.
+// Messages, the plugin and its page write shares alike, so that the same figure looks the same everywhere.
 func Percent(share float64) string {
 	const almost = .9995
 	if share < 1 && share >= almost {

@@ -3,7 +3,7 @@
 // Package traffic is what both sides of a gate's run did, over time: what is left of a run that has ended.
 //
 // Its invariants: it is pure. Windows come in order, and there are never more than MostWindows of them, however long
-// the run is. A window whose counts are not known says why, so that nobody takes it for one without requests.
+// the run is. A window whose counts are not known says why, so that it is not mistaken for one without requests.
 package traffic
 
 import (

@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// testType is a custom event of CDEvents, so that nobody takes it for something that happened to a Service.
+	// testType is a custom event of CDEvents, so that receivers do not mistake it for a change of a Service.
 	testType = "dev.cdeventsx.knative-source.tested.0.1.0"
 	// testExtension marks the event for those who look at attributes only.
 	testExtension = "cdeventstest"
