@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,15 +151,16 @@ func (c *Calls) Cancel(ctx context.Context, key, id string) error {
 	return c.ends(ctx, waiting, key, id, giveUp, codes.Canceled)
 }
 
-// Deadline makes a call whose time runs out. The application learns that.
+// Deadline makes a call whose time runs out. The application learns that. Its own timer may be ahead of the client's:
+// grpc-go's server then resets the stream with CANCEL, and a proxy of net/http makes INTERNAL_ERROR of it.
 func (c *Calls) Deadline(ctx context.Context, key, id string) error {
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	return c.ends(ctx, short, key, id, func() {}, codes.DeadlineExceeded)
+	return c.ends(ctx, short, key, id, func() {}, codes.DeadlineExceeded, codes.Internal)
 }
 
 // ends makes a call that gets no answer in its own context, and then calls then.
-func (c *Calls) ends(ctx, own context.Context, key, id string, then func(), want codes.Code) error {
+func (c *Calls) ends(ctx, own context.Context, key, id string, then func(), want ...codes.Code) error {
 	one, err := c.call(own, key, id)
 	if err != nil {
 		return err
@@ -170,8 +172,8 @@ func (c *Calls) ends(ctx, own context.Context, key, id string, then func(), want
 		return fmt.Errorf("sending: %w", err)
 	}
 	then()
-	if _, err := one.receive(); status.Code(err) != want {
-		return fmt.Errorf("want the status %s: %w", want, err)
+	if _, err := one.receive(); !slices.Contains(want, status.Code(err)) {
+		return fmt.Errorf("want the status %s: %w", want[0], err)
 	}
 	return waitSeen(ctx, "the end of the call",
 		func(ctx context.Context) (Seen, error) { return c.State(ctx, key, id) }, ended)
