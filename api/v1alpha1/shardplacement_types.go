@@ -109,6 +109,8 @@ type PlacementPeer struct {
 	Restarts int32 `json:"restarts,omitempty"`
 	// leaving: the pod is being deleted.
 	Leaving bool `json:"leaving,omitempty"`
+	// left: its process said that it holds no shard, and takes none any more. Who comes later need not wait for it.
+	Left bool `json:"left,omitempty"`
 	// gone: the API server says that the pod is gone, or has ended. Its process need not know if its node is
 	// cut off.
 	Gone bool `json:"gone,omitempty"`

@@ -45,6 +45,9 @@ type Group struct {
 	moves   atomic.Int64
 	// drained is closed when this member has left, and all its entities have stopped.
 	drained chan struct{}
+	// done is written before: nothing of a process before this one can be active either. told: the controller knows.
+	done bool
+	told sync.Once
 
 	// shards, ending and ended are read and written in the serial order.
 	shards map[ShardID]*shard
@@ -142,11 +145,28 @@ func (g *Group) Leave(ctx context.Context) error {
 	})
 	select {
 	case <-g.drained:
+		g.told.Do(func() { g.tellController(ctx) })
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-g.running.Done():
 		return context.Cause(g.running) //nolint:contextcheck // it says why the group has ended
+	}
+}
+
+// leftWithin limits how long a member that has left waits for the controller.
+const leftWithin = 5 * time.Second
+
+// tellController says that this member has left, for those that come when no other member is there.
+func (g *Group) tellController(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leftWithin)
+	defer cancel()
+	if !g.done {
+		return
+	}
+	if err := g.Poller.left(ctx); err != nil {
+		g.log.Warn("placement: the controller does not know that this member has left; members that come when no other one is there "+
+			"wait for it", "error", err)
 	}
 }
 

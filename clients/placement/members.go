@@ -41,6 +41,8 @@ type Member struct {
 	Kinds []string
 	// Leaving: it is about to end, and gets no shards.
 	Leaving bool
+	// Left: it said that it holds nothing, and takes nothing any more.
+	Left bool
 	// Gone: the API says that its pod is gone, which its process need not know if its node is cut off.
 	Gone bool
 }
@@ -109,6 +111,10 @@ func (m *Members) Update(t []Member, now time.Time) (expelled bool) {
 		}
 	}
 	for _, one := range t {
+		if one.Left { // those that came after it had left did not hear it
+			m.leaving[one.ID] = true
+			delete(m.gone, one.ID)
+		}
 		if _, known := m.gone[one.ID]; one.Gone && !known && !m.seenGone[one.ID] && !m.leaving[one.ID] {
 			m.gone[one.ID] = absence{until: now.Add(m.lease)}
 		}

@@ -41,8 +41,10 @@ type Peer struct {
 	Pin string `json:"pin"`
 	// Restarts counts the registrations of the same pod before this one.
 	Restarts int `json:"restarts,omitempty"`
-	// Leaving: the pod is being deleted. Gone: the API says that it is gone.
+	// Leaving: the pod is being deleted. Left: the process said that it holds nothing, and takes nothing any more. Gone:
+	// the API says that the pod is gone.
 	Leaving bool `json:"leaving,omitempty"`
+	Left    bool `json:"left,omitempty"`
 	Gone    bool `json:"gone,omitempty"`
 }
 

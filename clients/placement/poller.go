@@ -3,9 +3,12 @@
 package placement
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -57,7 +60,7 @@ func (p *Poller) Run(ctx context.Context, log *slog.Logger) {
 		if registered {
 			a = p.source.ask(ctx, p.Known())
 		} else {
-			a = p.source.register(ctx, *p.settings.Register)
+			a = p.source.register(ctx)
 			registered = a.outcome == found
 		}
 		if ctx.Err() != nil {
@@ -81,6 +84,25 @@ func (p *Poller) Run(ctx context.Context, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		case <-time.After(p.pause(a, failures, time.Since(begun))):
+		}
+	}
+}
+
+// left tells the controller that this member, if it registered, holds nothing any more. The error says that the
+// controller does not know it.
+func (p *Poller) left(ctx context.Context) error {
+	if p.source == nil || p.settings.Register == nil {
+		return nil
+	}
+	for {
+		a := p.source.member(ctx, http.MethodDelete)
+		if a.outcome == found {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New(cmp.Or(a.why, "the controller has no plan"))
+		case <-time.After(p.settings.MinBackoff / 2):
 		}
 	}
 }

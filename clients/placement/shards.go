@@ -269,6 +269,7 @@ func (g *Group) finish() {
 	// Only this member knows of a process before it. Until that is over, the others must go on to ask, or wait until the
 	// API says that the pod is gone.
 	me.Done = !g.Members.haunted(time.Now())
+	g.done = me.Done
 	g.tell(Request{Left: &me})
 	close(g.drained)
 }

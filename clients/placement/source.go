@@ -79,10 +79,20 @@ func (s *source) ask(ctx context.Context, k Known) answer {
 }
 
 // register makes this member known. The answer is a plan that has it among its peers.
-func (s *source) register(ctx context.Context, r Registration) answer {
+func (s *source) register(ctx context.Context) answer {
+	a := s.member(ctx, http.MethodPut)
+	isMe := func(p Peer) bool { return p.Pin == s.settings.Register.Pin && !p.Gone }
+	if a.outcome == found && !slices.ContainsFunc(a.plan.Peers, isMe) {
+		return answer{why: s.url + " answered a registration with a plan that does not have this member"}
+	}
+	return a
+}
+
+// member sends what this member is, to register it, or to say that it has left.
+func (s *source) member(ctx context.Context, method string) answer {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	body, err := json.Marshal(r)
+	body, err := json.Marshal(s.settings.Register)
 	if err != nil {
 		return answer{why: fmt.Sprintf("encoding the registration: %v", err)}
 	}
@@ -90,15 +100,10 @@ func (s *source) register(ctx context.Context, r Registration) answer {
 	if err != nil {
 		return answer{why: err.Error()}
 	}
-	req.Method, req.URL.Path = http.MethodPut, req.URL.Path+"/member"
+	req.Method, req.URL.Path = method, req.URL.Path+"/member"
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	req.Header.Set("Content-Type", "application/json")
-	a := s.send(req, Known{})
-	isMe := func(p Peer) bool { return p.Pin == r.Pin && !p.Gone }
-	if a.outcome == found && !slices.ContainsFunc(a.plan.Peers, isMe) {
-		return answer{why: s.url + " answered a registration with a plan that does not have this member"}
-	}
-	return a
+	return s.send(req, Known{})
 }
 
 func (s *source) send(req *http.Request, k Known) answer {

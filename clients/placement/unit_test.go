@@ -197,7 +197,21 @@ func TestMembersThatRegistered(t *testing.T) {
 	if got := m.away(now.Add(11 * time.Second)); got != 0 {
 		t.Errorf("a second lease of %s", got)
 	}
-	other.Leaving = true
+	// One that said that it has left needs none, whether this member came after it, or saw it alive.
+	left := Member{ID: "left", Address: "h:4", Left: true}
+	other.Left = true
+	for _, gone := range []bool{false, true} {
+		left.Gone, other.Gone = gone, gone
+		m.Update([]Member{me, other, left}, now)
+		if others, _ := m.Others(); len(others) != 0 || m.away(now) != 0 {
+			t.Errorf("after they left: %v, away %s", others, m.away(now))
+		}
+	}
+	m.Update([]Member{me}, now)
+	if got := m.away(now); got != 0 {
+		t.Errorf("they are not listed any more: away %s", got)
+	}
+	other.Leaving, other.Left, other.Gone, other.ID = true, false, false, "another"
 	m.Update([]Member{me, other}, now)
 	if able, _ := m.able("Key"); !slices.Equal(able, []string{"h:1"}) {
 		t.Errorf("a member that leaves gets shards: %v", able)

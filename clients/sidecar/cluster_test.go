@@ -49,13 +49,17 @@ func (c *controller) serve(w http.ResponseWriter, r *http.Request) {
 	pod := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	wait, _ := time.ParseDuration(r.URL.Query().Get("wait"))
 	until := time.After(wait)
-	if r.Method == http.MethodPut && r.URL.Path == "/v1/namespaces/shop/services/cart/placement/member" {
+	if r.URL.Path == "/v1/namespaces/shop/services/cart/placement/member" {
 		var in placement.Registration
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		c.register(pod, in)
+		if r.Method == http.MethodPut {
+			c.register(pod, in)
+		} else {
+			c.left(in)
+		}
 	}
 	for {
 		c.mu.Lock()
@@ -93,6 +97,20 @@ func (c *controller) register(pod string, in placement.Registration) {
 			rest = append(rest, one)
 		}
 		p.Peers = append(rest, peer)
+	})
+}
+
+func (c *controller) left(in placement.Registration) {
+	c.mu.Lock()
+	deaf := c.away
+	c.mu.Unlock()
+	if deaf {
+		return
+	}
+	c.change(func(p *placement.Plan) {
+		for i := range p.Peers {
+			p.Peers[i].Left = p.Peers[i].Left || p.Peers[i].Pin == in.Pin
+		}
 	})
 }
 

@@ -213,6 +213,30 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// After a Service was scaled to zero, the next pod waits for nobody: the last one told the controller that it has left.
+func TestFromZero(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.Placement.Lease = time.Minute }
+	for i, gone := range []bool{false, true} {
+		p := f.start("stable", &echo{name: "a"})
+		begun := time.Now()
+		if resp, body := f.do(p, http.MethodGet, "/", keyOf(i), ""); resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.StatusCode, body)
+		}
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("pod %d: the first answer took %s", i, took)
+		}
+		p.end(t)
+		if gone {
+			f.controller.gone(p.name)
+		}
+	}
+	f.start("stable", &echo{name: "a"})
+	if resp, body := f.do(f.pods[2], http.MethodGet, "/", keyOf(2), ""); resp.StatusCode != http.StatusOK {
+		t.Error(resp.StatusCode, body)
+	}
+}
+
 // Queue-proxy answers soon if the pod does not end, whoever asks. Then the member stays.
 func TestDrainOfAPodThatStays(t *testing.T) {
 	f := newFleet(t)

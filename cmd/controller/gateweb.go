@@ -56,7 +56,9 @@ func (g *gating) serve(ctx context.Context, v *servicestate.View, w *watching) {
 	}).Init())
 	mux.Handle(clusterweb.MemberPath, &clusterweb.Registration{
 		Guard: access, Logger: logger,
-		Registrar: &cluster.Registrar{Client: w.clientset.ShardPlacements(system.Namespace()), Now: time.Now},
+		Registrar: &cluster.Registrar{
+			Client: w.clientset.ShardPlacements(system.Namespace()), Living: g.pods, Now: time.Now,
+		},
 	})
 	g.running.Go(func() {
 		// Sending events does not depend on it.

@@ -141,7 +141,9 @@ func newScene(t *testing.T) *scene {
 	}).Init())
 	mux.Handle(web.MemberPath, &web.Registration{
 		Guard: web.NewAccess(kube, kube, of), Logger: failing{t},
-		Registrar: &cluster.Registrar{Client: ours.ShardPlacements(namespace), Now: func() time.Time { return s.now }},
+		Registrar: &cluster.Registrar{
+			Client: ours.ShardPlacements(namespace), Living: &living{scene: s, cached: of}, Now: func() time.Time { return s.now },
+		},
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -270,7 +272,7 @@ func TestOnlyThePodsOfAServiceReadItsPlan(t *testing.T) {
 	}
 	s.want(200, `"quotas":[8,2]`, canary, "cart/placement")
 	s.want(403, "is not a pod of Service", canary, "till/placement")
-	s.want(403, "is terminating", s.token("leaving", "leaving", web.Audience), "cart/placement")
+	s.want(200, `"quotas":[8,2]`, s.token("leaving", "leaving", web.Audience), "cart/placement") // it hands its shards over
 	s.want(403, "controlled by nothing", s.token("impostor", "impostor", web.Audience), "cart/placement")
 	s.want(401, "not bound to a pod", s.token("canary", "", web.Audience), "cart/placement")
 	s.want(401, "not created for audience", s.token("canary", "canary", "knative-cdevents"), "cart/placement")

@@ -37,16 +37,16 @@ const (
 	maxPeers = 1000
 )
 
-// peers returns those of the last plan, with what has become of their pods.
-func (p *Placer) peers(ctx context.Context, key types.NamespacedName, last *v1alpha1.ShardPlacement, now time.Time) (
+// peers returns those of a plan, with what has become of their pods.
+func peers(ctx context.Context, living Living, key types.NamespacedName, of []v1alpha1.PlacementPeer, now time.Time) (
 	[]v1alpha1.PlacementPeer, error,
 ) {
-	if last == nil || p.Living == nil || len(last.Status.Peers) == 0 {
+	if living == nil || len(of) == 0 {
 		return nil, nil
 	}
-	known := p.Living.Of(key)
+	known := living.Of(key)
 	var out []v1alpha1.PlacementPeer
-	for _, peer := range last.Status.Peers {
+	for _, peer := range of {
 		i := slices.IndexFunc(known, func(pod *pods.Pod) bool { return pod.UID == peer.UID })
 		switch {
 		case peer.Gone:
@@ -57,7 +57,7 @@ func (p *Placer) peers(ctx context.Context, key types.NamespacedName, last *v1al
 			peer.Leaving = peer.Leaving || !known[i].Deleting.IsZero()
 		default:
 			// The cache may not know the pod yet, and members take over what a pod had that is gone.
-			live, err := p.Living.Live(ctx, types.NamespacedName{Namespace: key.Namespace, Name: peer.Pod}, peer.UID)
+			live, err := living.Live(ctx, types.NamespacedName{Namespace: key.Namespace, Name: peer.Pod}, peer.UID)
 			if err != nil {
 				return nil, fmt.Errorf("asking whether pod %s/%s is gone: %w", key.Namespace, peer.Pod, err)
 			}
@@ -74,6 +74,7 @@ func (p *Placer) peers(ctx context.Context, key types.NamespacedName, last *v1al
 // compare-and-swap puts them in an order.
 type Registrar struct {
 	Client *client.Placements
+	Living Living
 	Now    func() time.Time
 }
 
@@ -110,6 +111,10 @@ func (r *Registrar) Register(ctx context.Context, service types.NamespacedName, 
 			}
 		} else if err != nil {
 			return err //nolint:wrapcheck // below
+		}
+		// No pod is asked for its shards while a Service is scaled to zero, so nobody else has looked since then.
+		if last.Status.Peers, err = peers(ctx, r.Living, service, last.Status.Peers, r.Now()); err != nil {
+			return err
 		}
 		stored, err = r.add(ctx, last, peer)
 		if apierrors.IsAlreadyExists(err) { // another one was first
@@ -150,12 +155,51 @@ func (r *Registrar) add(ctx context.Context, last *v1alpha1.ShardPlacement, peer
 			Status: http.StatusConflict, Message: fmt.Sprintf("the Service has %d members, and can have no more", maxPeers),
 		}
 	}
-	now := r.Now()
 	last.Status.Peers = append(rest, peer)
-	last.Status.Version = max(now.UnixMilli(), last.Status.Version+1)
-	last.Status.IssuedAt = metav1.NewTime(now.Truncate(time.Second))
+	r.issue(last)
 	if last.ResourceVersion == "" {
 		return r.Client.Create(ctx, last, metav1.CreateOptions{}) //nolint:wrapcheck // Register does
 	}
 	return r.Client.Update(ctx, last, metav1.UpdateOptions{}) //nolint:wrapcheck // Register does
+}
+
+// Leave stores that a process of a pod holds no shard any more, and returns the plan. The error is a
+// *authserver.RefusedError if there is no such process.
+func (r *Registrar) Leave(ctx context.Context, service types.NamespacedName, pod *pods.Pod, pin string) (
+	*v1alpha1.ShardPlacement, error,
+) {
+	var stored *v1alpha1.ShardPlacement
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		last, err := r.Client.Get(ctx, nameOf(pod.ServiceUID), metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err //nolint:wrapcheck // below
+		}
+		i := -1
+		if err == nil {
+			i = slices.IndexFunc(last.Status.Peers, func(one v1alpha1.PlacementPeer) bool { return one.UID == pod.UID && one.Pin == pin })
+		}
+		if i < 0 {
+			return &authserver.RefusedError{
+				Status: http.StatusNotFound, Message: fmt.Sprintf("pod %s has no member with the pin %.80q", pod.Name, pin),
+			}
+		}
+		if stored = last; last.Status.Peers[i].Left {
+			return nil // the answer to the first request was lost
+		}
+		last.Status.Peers[i].Left = true
+		r.issue(last)
+		stored, err = r.Client.Update(ctx, last, metav1.UpdateOptions{})
+		return err //nolint:wrapcheck // below
+	})
+	if err != nil {
+		return nil, fmt.Errorf("storing that pod %s has left the members of Service %s: %w", pod.Name, service, err)
+	}
+	return stored, nil
+}
+
+// issue gives a plan that changed its version.
+func (r *Registrar) issue(plan *v1alpha1.ShardPlacement) {
+	now := r.Now()
+	plan.Status.Version = max(now.UnixMilli(), plan.Status.Version+1)
+	plan.Status.IssuedAt = metav1.NewTime(now.Truncate(time.Second))
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,7 +39,17 @@ func (l *living) Live(ctx context.Context, pod types.NamespacedName, uid types.U
 // register registers a process of a pod, and returns the status and the plan.
 func (s *scene) register(token, body string) (int, v1alpha1.ShardPlacementStatus) {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), http.MethodPut,
+	return s.member(http.MethodPut, token, body)
+}
+
+func (s *scene) leave(token, body string) (int, v1alpha1.ShardPlacementStatus) {
+	s.Helper()
+	return s.member(http.MethodDelete, token, body)
+}
+
+func (s *scene) member(method, token, body string) (int, v1alpha1.ShardPlacementStatus) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), method,
 		s.at+"/v1/namespaces/default/services/cart/placement/member", strings.NewReader(body))
 	must(s.T, err)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -109,6 +120,16 @@ func TestMembersRegister(t *testing.T) {
 			t.Errorf("%s: %d, want %d", what, status, c.want)
 		}
 	}
+	// A member leaves once, and only for itself.
+	if status, _ := s.leave(stable, registration("10.0.0.2", 2)); status != http.StatusNotFound {
+		t.Errorf("leaving for another one: %d", status)
+	}
+	for range 2 {
+		status, left := s.leave(stable, registration("10.0.0.1", 1))
+		if status != http.StatusOK || left.Version != second.Version+1 || !left.Peers[0].Left == !left.Peers[1].Left {
+			t.Errorf("leaving: %d %+v", status, left)
+		}
+	}
 	status, restarted := s.register(stable, registration("10.0.0.1", 7))
 	if status != http.StatusOK || len(restarted.Peers) != 2 || restarted.Peers[1].Restarts != 1 || restarted.Peers[1].Pod != "stable" {
 		t.Errorf("a restart: %d %+v", status, restarted.Peers)
@@ -139,5 +160,31 @@ func TestMembersRegister(t *testing.T) {
 	s.now = s.now.Add(3 * time.Minute)
 	if got := peers(); len(got) != 1 || got[0].Pod != "canary" {
 		t.Errorf("long after a pod is gone: %+v", got)
+	}
+}
+
+// After a Service was scaled to zero, no cluster is polled. The first pod that comes says what became of the others.
+func TestARegistrationLooksAtTheOthers(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for i, p := range s.pods {
+		p.IP = fmt.Sprintf("10.0.0.%d", i+1)
+	}
+	stable, canary := s.token("stable", "stable", web.Audience), s.token("canary", "canary", web.Audience)
+	if status, _ := s.register(stable, registration("10.0.0.1", 1)); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	s.pods[0].Deleting = s.now
+	if status, plan := s.register(canary, registration("10.0.0.2", 2)); status != http.StatusOK || !plan.Peers[0].Leaving || plan.Peers[0].Gone {
+		t.Errorf("%d %+v", status, plan.Peers)
+	}
+	if status, plan := s.leave(stable, registration("10.0.0.1", 1)); status != http.StatusOK || !plan.Peers[0].Left {
+		t.Errorf("a pod that is terminating leaves: %d %+v", status, plan.Peers)
+	}
+	s.pods[0].Phase = corev1.PodSucceeded
+	none := int64(0)
+	must(t, s.kube.CoreV1().Pods(namespace).Delete(t.Context(), "stable", metav1.DeleteOptions{GracePeriodSeconds: &none}))
+	if status, plan := s.register(canary, registration("10.0.0.2", 3)); status != http.StatusOK || !plan.Peers[0].Gone {
+		t.Errorf("%d %+v", status, plan.Peers)
 	}
 }

@@ -118,8 +118,10 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 		return nil, err
 	}
 	now := p.Now()
-	if next.Peers, err = p.peers(ctx, key, last, now); err != nil {
-		return nil, err
+	if last != nil {
+		if next.Peers, err = peers(ctx, p.Living, key, last.Status.Peers, now); err != nil {
+			return nil, err
+		}
 	}
 	progress := p.Metrics.Update(key, l, next, last != nil, now)
 	if last != nil && cluster.SamePlan(last.Status, next) && p.known(l.UID).issued {

@@ -212,7 +212,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 			w.lock.Unlock()
 			return nil, errCut
 		}
-		if r.Method == http.MethodPut {
+		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
 			var in placement.Registration
 			if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 				panic(err)
@@ -221,7 +221,15 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 				w.lock.Unlock()
 				return answer(http.StatusForbidden, nil)
 			}
-			w.register(l.node, in)
+			if r.Method == http.MethodPut {
+				w.register(l.node, in)
+			} else {
+				w.store(func(p *placement.Plan) {
+					for i := range p.Peers {
+						p.Peers[i].Left = p.Peers[i].Left || p.Peers[i].Pin == in.Pin
+					}
+				})
+			}
 			p := w.plans[len(w.plans)-1]
 			w.lock.Unlock()
 			return answer(http.StatusOK, p)

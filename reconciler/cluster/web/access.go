@@ -85,8 +85,8 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 		}
 	}
 	pod := of[i]
-	if !pod.Deleting.IsZero() || pod.Over() {
-		return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + pod.Name + " is terminating"}
+	if pod.Over() {
+		return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + pod.Name + " has ended"}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), authserver.ReviewWithin)
 	defer cancel()

@@ -28,10 +28,11 @@ const (
 type Registrar interface {
 	Register(ctx context.Context, service types.NamespacedName, pod *pods.Pod, address, pin string) (
 		*v1alpha1.ShardPlacement, error)
+	Leave(ctx context.Context, service types.NamespacedName, pod *pods.Pod, pin string) (*v1alpha1.ShardPlacement, error)
 }
 
-// Registration serves PUT requests at MemberPath: a live pod of a Service registers the process that speaks for it.
-// The answer is the plan, with all members that registered before.
+// Registration serves MemberPath. By PUT, a live pod of a Service registers the process that speaks for it. By DELETE,
+// that process says that it holds no shard any more. The answer is the plan, with all members that registered before.
 type Registration struct {
 	Guard     Guard
 	Registrar Registrar
@@ -40,9 +41,9 @@ type Registration struct {
 
 // ServeHTTP implements http.Handler.
 func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPut {
-		w.Header().Set("Allow", "PUT")
-		authserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use PUT")
+	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
+		w.Header().Set("Allow", "PUT, DELETE")
+		authserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of PUT, DELETE")
 		return
 	}
 	key, valid := serviceOf(w, r)
@@ -54,6 +55,10 @@ func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	pod, err := g.Guard.Check(r, key)
+	if err == nil && r.Method == http.MethodPut && !pod.Deleting.IsZero() {
+		// It reads the plan to its end, and becomes no member any more.
+		err = &authserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + pod.Name + " is terminating"}
+	}
 	if err == nil {
 		authserver.Authorized(r.Context())
 		var in struct{ Address, Pin string }
@@ -65,7 +70,12 @@ func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), registerWithin)
 		defer cancel()
 		var plan *v1alpha1.ShardPlacement
-		if plan, err = g.Registrar.Register(ctx, key, pod, in.Address, in.Pin); err == nil {
+		if r.Method == http.MethodPut {
+			plan, err = g.Registrar.Register(ctx, key, pod, in.Address, in.Pin)
+		} else {
+			plan, err = g.Registrar.Leave(ctx, key, pod, in.Pin)
+		}
+		if err == nil {
 			w.Header().Set("ETag", etag(plan))
 			w.Header().Set("Cache-Control", "no-store")
 			authserver.WriteJSON(w, http.StatusOK, bodyOf(plan))
@@ -73,7 +83,7 @@ func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !authserver.DismissRefused(w, err, `Bearer realm="`+Audience+`"`) {
-		g.Logger.Warnw("A member could not be registered", "service", key, "error", err)
+		g.Logger.Warnw("A member could not be registered, or could not leave", "service", key, "error", err)
 		authserver.DismissForNow(w, "the API server could not be asked; try again")
 	}
 }
