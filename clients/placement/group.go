@@ -45,9 +45,11 @@ type Group struct {
 	moves   atomic.Int64
 	// drained is closed when this member has left, and all its entities have stopped.
 	drained chan struct{}
-	// done is written before: nothing of a process before this one can be active either. told: the controller knows.
+	// done is written before: nothing of a process before this one can be active either.
 	done bool
-	told sync.Once
+	// told is closed when the controller knows that this member has left, or does not answer.
+	told    chan struct{}
+	telling sync.Once
 
 	// shards, ending and ended are read and written in the serial order.
 	shards map[ShardID]*shard
@@ -71,7 +73,7 @@ type placed struct {
 // NewGroup returns a group for complete settings. Call Run to start it.
 func NewGroup(s Settings, m *Members, p *Poller, r Runtime, log *slog.Logger) *Group {
 	g := &Group{
-		Members: m, Poller: p, settings: s, runtime: r, log: log, drained: make(chan struct{}),
+		Members: m, Poller: p, settings: s, runtime: r, log: log, drained: make(chan struct{}), told: make(chan struct{}),
 		shards: map[ShardID]*shard{}, placed: map[string]placed{}, silent: map[string]bool{},
 	}
 	g.running, g.stop = context.WithCancel(context.Background())
@@ -145,21 +147,31 @@ func (g *Group) Leave(ctx context.Context) error {
 	})
 	select {
 	case <-g.drained:
-		g.told.Do(func() { g.tellController(ctx) })
-		return nil
+		g.telling.Do(func() {
+			go func() {
+				defer close(g.told)
+				g.tellController()
+			}()
+		})
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-g.running.Done():
 		return context.Cause(g.running) //nolint:contextcheck // it says why the group has ended
 	}
+	select {
+	case <-g.told:
+	case <-ctx.Done():
+	case <-g.running.Done():
+	}
+	return nil
 }
 
 // leftWithin limits how long a member that has left waits for the controller.
 const leftWithin = 5 * time.Second
 
 // tellController says that this member has left, for those that come when no other member is there.
-func (g *Group) tellController(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leftWithin)
+func (g *Group) tellController() {
+	ctx, cancel := context.WithTimeout(g.running, leftWithin)
 	defer cancel()
 	if !g.done {
 		return
