@@ -147,7 +147,7 @@ func (g *Group) Leave(ctx context.Context) error {
 	})
 	select {
 	case <-g.drained:
-		g.telling.Do(func() {
+		g.telling.Do(func() { //nolint:contextcheck // who calls Leave may give up, and the controller is told all the same
 			go func() {
 				defer close(g.told)
 				g.tellController()

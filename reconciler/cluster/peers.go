@@ -176,7 +176,9 @@ func (r *Registrar) Leave(ctx context.Context, service types.NamespacedName, pod
 		}
 		i := -1
 		if err == nil {
-			i = slices.IndexFunc(last.Status.Peers, func(one v1alpha1.PlacementPeer) bool { return one.UID == pod.UID && one.Pin == pin })
+			i = slices.IndexFunc(last.Status.Peers, func(one v1alpha1.PlacementPeer) bool {
+				return one.UID == pod.UID && one.Pin == pin
+			})
 		}
 		if i < 0 {
 			return &authserver.RefusedError{

@@ -165,7 +165,8 @@ func (m *Member) learn(k placement.Known, members *placement.Members) {
 	var all []placement.Member
 	for _, peer := range p.Peers {
 		all = append(all, placement.Member{
-			ID: peer.Pin, Address: peer.Address, Kinds: []string{m.options.Kind}, Leaving: peer.Leaving, Left: peer.Left, Gone: peer.Gone,
+			ID: peer.Pin, Address: peer.Address, Kinds: []string{m.options.Kind},
+			Leaving: peer.Leaving, Left: peer.Left, Gone: peer.Gone,
 		})
 		if !peer.Gone {
 			v.byPin[peer.Pin], v.byAddress[peer.Address] = peer, peer
