@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
@@ -267,7 +268,8 @@ func (e *env) showMetric(m verdict.MetricResult) {
 		s.Printf("  %-*s p = %.2g over the shards\n", label, "compared by shard", *m.P)
 	}
 	if m.Missing > 0 {
-		s.Printf("  %-*s about %.0f more requests of the canary\n", label, "still needed", math.Ceil(m.Missing))
+		s.Printf("  %-*s about %s of the canary\n", label, "still needed",
+			plural.Of(math.Ceil(m.Missing), "more request", "more requests"))
 	}
 }
 
