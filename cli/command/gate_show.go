@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,14 +42,15 @@ func (e *env) showGates(reports []*report.GateReport) {
 
 func (e *env) showGate(g *report.GateReport) {
 	s := e.Screen
-	title := fmt.Sprintf("Gate %s", g.Name)
+	title, service := fmt.Sprintf("Gate %s", g.Name), g.Service
 	if run := g.Run; run != nil {
+		service = cmp.Or(run.Service.Name, service)
 		title += fmt.Sprintf(" judges %s", run.Canary.Name)
 		if run.Baseline != nil {
 			title += fmt.Sprintf(" against %s", run.Baseline.Name)
 		}
 	}
-	s.Printf("%s\n", s.Paint(screen.Bold, title+fmt.Sprintf(" (Service %s)", g.Service)))
+	s.Printf("%s\n", s.Paint(screen.Bold, title+fmt.Sprintf(" (Service %s)", service)))
 	if g.Run == nil {
 		e.showFinding(g.Finding, "  ")
 		e.showPast(g)
@@ -137,7 +139,11 @@ func (e *env) showPast(g *report.GateReport) {
 		if len(p.Reasons) > 0 {
 			v += ": " + strings.Join(p.Reasons, ", ")
 		}
-		e.Screen.Printf("%s%s on %s, %s\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), p.Canary,
+		on := p.Canary
+		if p.Service != "" && p.Service != g.Service {
+			on += " (Service " + p.Service + ")"
+		}
+		e.Screen.Printf("%s%s on %s, %s\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), on,
 			e.ago(p.CompletionTime.Time))
 		label = "             "
 		shown++
