@@ -71,12 +71,12 @@ func numbers(j verdict.Judgement) string {
 
 // explain tells a person why shards are misplaced.
 func (m Misplacement) explain() string {
-	switch {
-	case m.Reason == PlacementUnknown:
+	switch m.Reason {
+	case PlacementUnknown:
 		return "where the shards are is not known yet"
-	case m.Reason == PlacementPlanMissing:
+	case PlacementPlanMissing:
 		return "there is no plan for this split yet"
-	case m.Reason == ShardsMisplaced:
+	case ShardsMisplaced:
 		return plural.Of(m.Shards, "shard is not where the plan wants it", "shards are not where the plan wants them")
 	}
 	return string(m.Reason)

@@ -124,8 +124,8 @@ func parsed[T any](parse func(*corev1.ConfigMap) (T, error)) func(*corev1.Config
 	}
 }
 
-// configMap checks a ConfigMap of the controller as the webhook does. Others have ConfigMaps of some of these names, too,
-// which are ours in our namespace only.
+// configMap checks a ConfigMap of the controller as the webhook does. Others have ConfigMaps of some of these names,
+// too: those are ours in our namespace only.
 func (o *object) configMap() bool {
 	check, known := configs[o.Metadata.Name]
 	alone := o.Metadata.Name == settings.Name || o.Metadata.Name == canary.Name
