@@ -197,7 +197,7 @@ func shown(ctx context.Context, t *testing.T, config *rest.Config) []string {
 // The page documents every field, and states the right defaults.
 func TestPageDocumentsEveryField(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/gates.md")
+	page, err := os.ReadFile("../docs/gate-fields.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,12 +220,6 @@ func TestCommands(t *testing.T) {
 // limit is how many words a page may have, so that it can be read in one sitting; "wc -w" counts the same.
 const limit = 2500
 
-// exceptions are pages that are too long, with what they may have until they are shorter.
-var exceptions = map[string]int{
-	"docs/gates.md":      4800,
-	"docs/serverless.md": 4000,
-}
-
 // No page is longer than a reader's patience. Generated pages are as long as what they are generated from, and the
 // records of the laboratory are not for readers in a hurry.
 func TestPagesAreShort(t *testing.T) {
@@ -234,15 +228,8 @@ func TestPagesAreShort(t *testing.T) {
 		if !strings.HasPrefix(path, "docs/") || strings.HasPrefix(path, "docs/lab/") || p.generated {
 			continue
 		}
-		most, isException := exceptions[path]
-		switch {
-		case !isException:
-			most = limit
-		case p.words <= limit:
-			t.Errorf("%s has %d words: it is no exception any more", path, p.words)
-		}
-		if p.words > most {
-			t.Errorf("%s has %d words, and may have %d: shorten it, or divide it", path, p.words, most)
+		if p.words > limit {
+			t.Errorf("%s has %d words, and may have %d: shorten it, or divide it", path, p.words, limit)
 		}
 	}
 }

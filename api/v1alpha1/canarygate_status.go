@@ -46,6 +46,8 @@ type GateRunSummary struct {
 	// customRun is the name of the CustomRun that the run belongs to. It is empty if the
 	// gate started the run itself.
 	CustomRun string `json:"customRun,omitempty"`
+	// service is the name of the Knative Service that the run judges. A CustomRun may name another one than the gate.
+	Service string `json:"service,omitempty"`
 	// startTime is the time at which the run began.
 	StartTime metav1.Time `json:"startTime"`
 	// verdict is the verdict of the run, such as Running, Pass or Fail.

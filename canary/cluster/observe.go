@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -43,7 +44,8 @@ func Observe(pods []*Pod, answers map[string]Answer, refused int) Observation {
 	o := merge(pods, answers)
 	if refused > 0 && len(pods) == 0 {
 		o.seen.State = lifecycle.ClusterUnknown
-		o.seen.Note = fmt.Sprintf("none of the %d pods with the labels of the Service belongs to the Service", refused)
+		o.seen.Note = plural.Of(refused, "pod has", "pods have") +
+			" the labels of the Service, but no pod belongs to it"
 	}
 	return o
 }
@@ -174,7 +176,7 @@ func (o *Observation) byAnswers(live []*Pod, answers map[string]Answer, parts ma
 	}
 	if silent > 0 {
 		o.complete = false
-		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer completely", silent, len(live)) +
+		o.seen.Note = fmt.Sprintf("%d of %s did not answer completely", silent, plural.Of(len(live), "pod", "pods")) +
 			because(first, Newest(live).Declared.Runtime)
 	}
 	if len(heard) == 0 {
@@ -224,9 +226,9 @@ func (o *Observation) withoutSidecar(live []*Pod) {
 	slices.Sort(lacking)
 	o.complete, o.lacking = false, len(lacking)
 	o.degraded = &lifecycle.Trouble{Reason: "SidecarMissing", Message: fmt.Sprintf(
-		"%d of %d pods have no container %s, so their requests are not sharded: %s; pods get it if their namespace has the "+
+		"container %s is missing in %d of %s, whose requests are not sharded: %s; pods get it if their namespace has the "+
 			"label knative-cdevents.dev/sidecar=enabled when they are made: add the label, and delete these pods",
-		len(lacking), len(live), v1alpha1.SidecarContainer, named(lacking),
+		v1alpha1.SidecarContainer, len(lacking), plural.Of(len(live), "pod", "pods"), named(lacking),
 	)}
 	if o.seen.State == lifecycle.ClusterUnknown {
 		o.seen.State, o.seen.Note = lifecycle.ClusterDegraded, o.degraded.Message

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -39,8 +40,8 @@ func (r *Run) progress(j verdict.Judgement) string {
 	}
 	if r.evidence != nil && r.evidence.LostPods > 0 {
 		fmt.Fprintf(&b,
-			"; the last requests of %d pods are not known, because the pods were gone before they were scraped again",
-			r.evidence.LostPods)
+			"; the last requests of %s before the next scrape",
+			plural.Of(r.evidence.LostPods, "pod are not known, because it was gone", "pods are not known, because they were gone"))
 	}
 	return b.String()
 }
@@ -50,16 +51,16 @@ func numbers(j verdict.Judgement) string {
 	say := fmt.Sprintf("%s and %s requests", number(j.Canary.Requests), number(j.Baseline.Requests))
 	var missing []string
 	for _, n := range []struct {
-		count float64
-		what  string
+		count     float64
+		one, more string
 	}{
-		{j.Canary.Missing, "requests of the canary"},
-		{j.Baseline.Missing, "requests of the baseline"},
-		{float64(j.Canary.ShardsMissing), "shards of the canary"},
-		{float64(j.Baseline.ShardsMissing), "shards of the baseline"},
+		{j.Canary.Missing, "request of the canary", "requests of the canary"},
+		{j.Baseline.Missing, "request of the baseline", "requests of the baseline"},
+		{float64(j.Canary.ShardsMissing), "shard of the canary", "shards of the canary"},
+		{float64(j.Baseline.ShardsMissing), "shard of the baseline", "shards of the baseline"},
 	} {
 		if n.count > 0 {
-			missing = append(missing, number(n.count)+" "+n.what)
+			missing = append(missing, plural.Of(math.Ceil(n.count), n.one, n.more))
 		}
 	}
 	if len(missing) > 0 {
@@ -70,15 +71,13 @@ func numbers(j verdict.Judgement) string {
 
 // explain tells a person why shards are misplaced.
 func (m Misplacement) explain() string {
-	switch {
-	case m.Reason == PlacementUnknown:
+	switch m.Reason {
+	case PlacementUnknown:
 		return "where the shards are is not known yet"
-	case m.Reason == PlacementPlanMissing:
+	case PlacementPlanMissing:
 		return "there is no plan for this split yet"
-	case m.Reason == ShardsMisplaced && m.Shards == 1:
-		return "1 shard is not where the plan wants it"
-	case m.Reason == ShardsMisplaced:
-		return fmt.Sprintf("%d shards are not where the plan wants them", m.Shards)
+	case ShardsMisplaced:
+		return plural.Of(m.Shards, "shard is not where the plan wants it", "shards are not where the plan wants them")
 	}
 	return string(m.Reason)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
@@ -17,7 +18,8 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	if e.Canary+e.Baseline == 0 {
 		say = append(say, "no requests have been judged yet")
 	} else {
-		say = append(say, fmt.Sprintf("%.0f requests of the canary, %.0f of the baseline", e.Canary, e.Baseline)+e.stretch())
+		say = append(say, fmt.Sprintf("%s of the canary, %.0f of the baseline",
+			plural.Of(e.Canary, "request", "requests"), e.Baseline)+e.stretch())
 	}
 	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
 		say = append(say, fmt.Sprintf("%.0f and %.0f more are needed", j.Canary.Missing, j.Baseline.Missing))
@@ -32,8 +34,8 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	say = append(say, j.explainExposure(p, e)...)
 	say = append(say, e.Restarted.explain(p)...)
 	if e.Restarts > 0 && p.Limits.Restarts >= 0 {
-		say = append(say, fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts,
-			p.Limits.Restarts))
+		say = append(say, fmt.Sprintf("%s of the canary's containers, and at most %s tolerated",
+			plural.Of(e.Restarts, "restart", "restarts"), plural.Of(p.Limits.Restarts, "is", "are")))
 	}
 	if e.Unaccounted > 0 {
 		say = append(say, fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted,
@@ -48,9 +50,10 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	}
 	if e.Unanswering > 0 {
 		say = append(say,
-			fmt.Sprintf("%d pods of the canary serve but do not tell what they handle: "+
-				"they cannot be scraped, or their counters are missing or fall",
-				e.Unanswering))
+			plural.Of(e.Unanswering, "pod of the canary serves but does not tell what it handles: "+
+				"it cannot be scraped, or its counters are missing or fall",
+				"pods of the canary serve but do not tell what they handle: "+
+					"they cannot be scraped, or their counters are missing or fall"))
 	}
 	if e.Unsettled {
 		say = append(say, "shards are moving between pods")
@@ -112,7 +115,7 @@ func explainMetric(p Plan, r verdict.MetricResult, m Metric, d *metricData) stri
 		text += d.holds(m)
 	}
 	if r.Missing > 0 {
-		text += fmt.Sprintf(", about %.0f more requests of the canary needed", r.Missing)
+		text += ", about " + plural.Of(r.Missing, "more request", "more requests") + " of the canary needed"
 	}
 	return text
 }

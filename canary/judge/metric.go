@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
@@ -296,8 +297,8 @@ func (d *metricData) lacks() string {
 		if unknown.Canary > mostUnknown*(t.Canary.N+unknown.Canary) ||
 			unknown.Baseline > mostUnknown*(t.Baseline.N+unknown.Baseline) {
 			return fmt.Sprintf(
-				"%.0f requests of the canary and %.0f of the baseline %s",
-				unknown.Canary,
+				"%s of the canary and %.0f of the baseline %s",
+				plural.Of(unknown.Canary, "request", "requests"),
 				unknown.Baseline,
 				where,
 			)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
@@ -255,8 +256,8 @@ func (r *restarts) explain(p Plan) []string {
 		return say
 	}
 	const hour = 3600
-	text := fmt.Sprintf("%.0f restarts in %.3g h of the canary's pods, and %.0f in %.3g h of the baseline's",
-		r.Count.Canary, r.Ran.Canary/hour, r.Count.Baseline, r.Ran.Baseline/hour)
+	text := fmt.Sprintf("%s in %.3g h of the canary's pods, and %.0f in %.3g h of the baseline's",
+		plural.Of(r.Count.Canary, "restart", "restarts"), r.Ran.Canary/hour, r.Count.Baseline, r.Ran.Baseline/hour)
 	switch {
 	case r.Failed:
 		text += fmt.Sprintf(": more than %.3g times as often (e-value %.3g, and %.3g is needed)", restartRatio,

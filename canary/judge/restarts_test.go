@@ -245,7 +245,7 @@ func TestSituationsOfRestarts(t *testing.T) {
 		says    string
 	}{
 		{"nothing", p, nil, verdict.Pass, verdict.Negligible, ""},
-		{"one, and each of the baseline's, too", p, map[int][]Life{3: {one(true, 0)}, 4: {one(false, 0), one(false, 1), one(false, 2)}, 9: {one(false, 3)}}, verdict.Pass, verdict.Negligible, "1 restarts in "},
+		{"one, and each of the baseline's, too", p, map[int][]Life{3: {one(true, 0)}, 4: {one(false, 0), one(false, 1), one(false, 2)}, 9: {one(false, 3)}}, verdict.Pass, verdict.Negligible, "1 restart in "},
 		{"one, and none of the baseline's", p, map[int][]Life{3: {one(true, 0)}}, verdict.Warn, verdict.Restarts, "that may be chance"},
 		{"of the baseline only", p, map[int][]Life{3: {one(false, 0)}, 5: {one(false, 0)}}, verdict.Pass, verdict.Negligible, ""},
 		{"a crash loop", p, map[int][]Life{3: {{Pod: "true0", Canary: true, CrashLoop: true}}}, verdict.Fail, verdict.Restarts, "crash loop"},

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 )
 
 // A shard with a past is compared by how it changed, a new one only by its rate. The two are not
@@ -121,7 +123,8 @@ func (c census) missing(least int, level float64) (canary, baseline int) {
 }
 
 func (c census) String() string {
-	text := fmt.Sprintf("%d shards of the canary compared with %d of the baseline", c.canary, c.baseline)
+	text := fmt.Sprintf("%s of the canary compared with %d of the baseline",
+		plural.Of(c.canary, "shard", "shards"), c.baseline)
 	switch {
 	case c.canary+c.baseline == 0:
 		text = "no shards can be compared"
@@ -142,16 +145,12 @@ func (c census) String() string {
 
 // alone describes the canary's shards without a counterpart.
 func (c census) alone() string {
+	text := plural.Of(c.aloneCanary, "shard", "shards") + " of the canary left out: "
 	switch c.aloneNew {
 	case 0:
-		return fmt.Sprintf(
-			"%d shards of the canary left out: too few of those that were there before the split are on both sides",
-			c.aloneCanary,
-		)
+		return text + "too few of those that were there before the split are on both sides"
 	case c.aloneCanary:
-		return fmt.Sprintf("%d shards of the canary left out: they are new, and too few of the baseline's shards are",
-			c.aloneCanary)
+		return text + plural.Word(c.aloneCanary, "it is", "they are") + " new, and too few of the baseline's shards are"
 	}
-	return fmt.Sprintf("%d shards of the canary left out: %d are new, and too few shards of each kind are on both sides",
-		c.aloneCanary, c.aloneNew)
+	return text + plural.Of(c.aloneNew, "is", "are") + " new, and too few shards of each kind are on both sides"
 }

@@ -46,6 +46,8 @@ func TestNewShardsAreAStratum(t *testing.T) {
 		{"nothing known", shardsOf(0, 5, 0, 20), 1, 5, 20, "by their rates alone, because what they did before the split is not known"},
 		{"both kinds on both sides", shardsOf(5, 4, 20, 6), 2, 9, 26, "of which 4 and 6 are new and are compared with each other by their rates alone"},
 		{"only the canary has new ones", shardsOf(5, 4, 20, 0), 1, 5, 20, "4 shards of the canary left out: they are new, and too few of the baseline's shards are"},
+		{"one known", shardsOf(1, 0, 20, 0), 1, 1, 20, "1 shard of the canary compared with 20 of the baseline"},
+		{"only one is new", shardsOf(5, 1, 20, 0), 1, 5, 20, "1 shard of the canary left out: it is new, and too few of the baseline's shards are"},
 		{"the canary has nothing else", shardsOf(0, 20, 80, 0), 0, 0, 0, "no shards can be compared; 20 shards of the canary left out: they are new"},
 		{"too few new ones", shardsOf(5, 2, 20, 3), 1, 5, 20, "2 shards of the canary left out"},
 		{"few known ones are no reason to compare all by rates", shardsOf(2, 8, 3, 30), 1, 8, 30, "2 shards of the canary left out: too few of those that were there before the split"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
@@ -196,8 +197,8 @@ func (e *evidence) explainYoung(p Plan) []string {
 		return nil
 	}
 	say := []string{
-		fmt.Sprintf("not compared: %.0f requests of the canary and %.0f of the baseline, of pods or shards younger than %s",
-			e.Young.Canary, e.Young.Baseline, p.Warmup),
+		fmt.Sprintf("not compared: %s of the canary and %.0f of the baseline, of pods or shards younger than %s",
+			plural.Of(e.Young.Canary, "request", "requests"), e.Young.Baseline, p.Warmup),
 	}
 	for _, m := range p.Metrics {
 		d := e.Metrics[m.Name]

@@ -237,10 +237,10 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 			g.Spec.Service, g.Namespace)
 	case "QueryUnknown", "QueryFailed", "QueryUnusable":
 		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (" +
-			released.Docs("gates.md") + ")"
+			released.Docs("gate-queries.md") + ")"
 	case "QueryDecreased", "QueryChanged":
 		return "Change the split, which starts a new run: the counts of this one cannot be compared any more (" +
-			released.Docs("gates.md") + ")"
+			released.Docs("gate-queries.md") + ")"
 	case gateSuspended:
 		return "Start the CustomRun again: the gate is not suspended any more"
 	case "EvidenceTooLarge", "EvidenceUnreadable", "InternalError":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
@@ -52,8 +53,8 @@ func (c Clock) Owed(entry *v1alpha1.CDEventSubject, source func(*v1alpha1.Attemp
 	f := Finding{Kind: entry.Spec.Kind, Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, State: Waiting}
 	for i := range entry.Status.Attempts {
 		if a := &entry.Status.Attempts[i]; a.Tries > 0 {
-			f.What = fmt.Sprintf("an event was tried %d times for source %s; the next attempt is due %s", a.Tries, source(a),
-				c.in(a.NotBefore.Time))
+			f.What = fmt.Sprintf("an event was tried %s for source %s; the next attempt is due %s",
+				plural.Of(a.Tries, "time", "times"), source(a), c.in(a.NotBefore.Time))
 			f.Do = "Look at the source: it says what its sink answers"
 			out = append(out, f)
 		}

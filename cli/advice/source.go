@@ -7,6 +7,7 @@ import (
 
 	"knative.dev/pkg/apis"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/words"
 )
@@ -60,7 +61,7 @@ func pendingOf(c Clock, s *v1alpha1.CDEventSource) string {
 	if s.Status.Pending == 0 {
 		return ""
 	}
-	out := fmt.Sprintf("; %s pending", count(s.Status.Pending, "event is", "events are"))
+	out := fmt.Sprintf("; %s pending", plural.Of(s.Status.Pending, "event is", "events are"))
 	if at := s.Status.OldestPending; at != nil {
 		out += fmt.Sprintf(", the oldest for %s", words.Span(c.Now.Sub(at.Time)))
 	}
@@ -72,13 +73,6 @@ func lastOf(c Clock, s *v1alpha1.CDEventSource) string {
 		return ""
 	}
 	return fmt.Sprintf("; the sink accepted an event %s ago", words.Span(c.Now.Sub(s.Status.LastDelivery.Time)))
-}
-
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // forSource is the action for a condition of a source.

@@ -4,9 +4,11 @@ package advice
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/words"
@@ -29,8 +31,7 @@ func Summary(run *v1alpha1.GateRun) string {
 		return fmt.Sprintf("%s: %s of the canary's requests are bad, and %s of the baseline's", m.Name, ratio(m.Canary),
 			ratio(m.Baseline))
 	case run.Verdict.Passes():
-		return fmt.Sprintf("nothing is worse than the gate accepts, after %s requests of the canary",
-			words.Count(j.Canary.Requests))
+		return "nothing is worse than the gate accepts, after " + ofCanary(j)
 	}
 	return requests(j)
 }
@@ -45,12 +46,16 @@ func why(run *v1alpha1.GateRun) string {
 
 // requests says how many requests there are, and how many more are needed.
 func requests(j *verdict.Judgement) string {
-	text := fmt.Sprintf("%s requests of the canary, %s of the baseline", words.Count(j.Canary.Requests),
-		words.Count(j.Baseline.Requests))
+	text := fmt.Sprintf("%s, %s of the baseline", ofCanary(j), words.Count(j.Baseline.Requests))
 	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
 		text += fmt.Sprintf("; %s and %s more are needed", words.Count(j.Canary.Missing), words.Count(j.Baseline.Missing))
 	}
 	return text
+}
+
+func ofCanary(j *verdict.Judgement) string {
+	n := j.Canary.Requests
+	return words.Count(n) + plural.Word(n, " request of the canary", " requests of the canary")
 }
 
 func ratio(of *float64) string {
@@ -66,6 +71,9 @@ var figures = []verdict.Reason{
 	verdict.Undecided, verdict.InsufficientSample,
 }
 
+// counted is the part of a message that has the requests.
+var counted = regexp.MustCompile(` requests? of the canary, .* of the baseline`)
+
 // Remarks are the parts of a run's message that no figure beside it shows: all but the requests, and the ratios of
 // metrics.
 func Remarks(run *v1alpha1.GateRun) []string {
@@ -77,7 +85,7 @@ func Remarks(run *v1alpha1.GateRun) []string {
 		message = strings.TrimPrefix(message, fmt.Sprintf("Judging %s against %s: ", run.Canary.Name, run.Baseline.Name))
 	}
 	return slices.DeleteFunc(strings.Split(message, "; "), func(part string) bool {
-		return part == "" || strings.Contains(part, " requests of the canary, ") && strings.Contains(part, " of the baseline") ||
+		return part == "" || counted.MatchString(part) ||
 			strings.HasSuffix(part, " more are needed") ||
 			slices.ContainsFunc(run.Report.Metrics, func(m verdict.MetricResult) bool {
 				about := strings.HasPrefix(part, m.Name+": ") || strings.HasPrefix(part, m.Name+" (dry run): ")

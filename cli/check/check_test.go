@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
 )
 
 func TestKubernetes(t *testing.T) {
@@ -32,5 +34,16 @@ func TestClock(t *testing.T) {
 		if got := ofClock("Clock", "this machine's clock", skew); got.State != want.state || !strings.Contains(got.What, want.what) {
 			t.Errorf("%s: %+v", skew, got)
 		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	of := func(ready, replicas int32) string {
+		d := &appsv1.Deployment{}
+		d.Spec.Replicas, d.Status.ReadyReplicas = &replicas, ready
+		return readiness(d)
+	}
+	if one, some := of(1, 1), of(2, 3); one != "1 of 1 replica is ready" || some != "2 of 3 replicas are ready" {
+		t.Errorf("%q and %q", one, some)
 	}
 }

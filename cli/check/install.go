@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
@@ -38,8 +39,7 @@ func (c *Checker) controller(ctx context.Context) Result {
 	if r, down := c.down(name, d); down {
 		return r
 	}
-	r := fine(name, "%d of %d replicas are ready, of version %s", d.Status.ReadyReplicas, replicas(d),
-		orDevel(d.Labels[reader.VersionLabel]))
+	r := fine(name, "%s, of version %s", readiness(d), orDevel(d.Labels[reader.VersionLabel]))
 	switch {
 	case !supported:
 		r.State, r.Do = Warning, skew
@@ -55,7 +55,8 @@ func (c *Checker) down(name string, d *appsv1.Deployment) (Result, bool) {
 		return Result{}, false
 	}
 	return Result{
-		Check: name, State: Failure, What: fmt.Sprintf("none of its %d replicas is ready", replicas(d)), Do: c.look(d.Name),
+		Check: name, State: Failure, Do: c.look(d.Name),
+		What: fmt.Sprintf("no replica is ready; there should be %d", replicas(d)),
 	}, true
 }
 
@@ -68,6 +69,12 @@ func (c *Checker) absent(name, deployment string) Result {
 
 func (c *Checker) look(component string) string {
 	return fmt.Sprintf("Look at its pods: kubectl describe pods -n %s -l app.kubernetes.io/component=%s", c.System, component)
+}
+
+// readiness says how many replicas are ready.
+func readiness(d *appsv1.Deployment) string {
+	return fmt.Sprintf("%d of %s %s ready", d.Status.ReadyReplicas, plural.Of(replicas(d), "replica", "replicas"),
+		plural.Word(d.Status.ReadyReplicas, "is", "are"))
 }
 
 func replicas(d *appsv1.Deployment) int32 {
@@ -90,7 +97,7 @@ func (c *Checker) webhook(ctx context.Context) Result {
 	if r, down := c.down(name, d); down {
 		return r
 	}
-	return fine(name, "%d of %d replicas are ready", d.Status.ReadyReplicas, replicas(d))
+	return fine(name, "%s", readiness(d))
 }
 
 // trial is a source that nothing but the webhook refuses.
@@ -224,7 +231,7 @@ func (c *Checker) sources(ctx context.Context) []Result {
 	case len(all) == 0:
 		return []Result{fine(name, "there are no sources to look at")}
 	case len(out) == 0:
-		return []Result{fine(name, "those of all %d sources are resolved", len(all))}
+		return []Result{fine(name, "all are resolved, of %s", plural.Of(len(all), "source", "sources"))}
 	}
 	return out
 }
@@ -314,7 +321,8 @@ func (c *Checker) leases(ctx context.Context) Result {
 			Do:   fmt.Sprintf("Look at the leases and at the log: kubectl get leases -n %s; kubectl logs -n %s deployment/controller", c.System, c.System),
 		}
 	}
-	return fine(name, "%d leases are held, by %d replicas; their clocks agree with the API server's", led, len(holders))
+	return fine(name, "%s held, by %s; %s with the API server's", plural.Of(led, "lease is", "leases are"),
+		plural.Of(len(holders), "replica", "replicas"), plural.Word(len(holders), "its clock agrees", "their clocks agree"))
 }
 
 // holder returns the name of the pod.

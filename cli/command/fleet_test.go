@@ -86,9 +86,10 @@ func (f *fleetOf) addGates(t *testing.T) {
 			ID: id, Canary: "books-00002", Baseline: "books-00001", Verdict: v, Reasons: reasons, StartTime: metav1.NewTime(ago(before)),
 		}}
 	}
+	oldest := past("r-2", verdict.Inconclusive, 50*time.Hour, "InsufficientSample", "Timeout")
+	oldest.Service, oldest.Canary = "magazines", "magazines-00004"
 	f.AddGate(t, "books-gate", "books", failed,
-		past("r0", verdict.Fail, 20*time.Minute, "RelativeRegression"), past("r-1", verdict.Pass, 26*time.Hour),
-		past("r-2", verdict.Inconclusive, 50*time.Hour, "InsufficientSample", "Timeout"))
+		past("r0", verdict.Fail, 20*time.Minute, "RelativeRegression"), past("r-1", verdict.Pass, 26*time.Hour), oldest)
 	f.AddGate(t, "crat", "crat", nil)
 	byTemplate := fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).Get(t.Context(), "books-gate", metav1.GetOptions{}))
 	byTemplate.Spec.TemplateRef = &v1alpha1.GateTemplateReference{Name: "strict"}

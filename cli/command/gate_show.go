@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
@@ -40,14 +42,15 @@ func (e *env) showGates(reports []*report.GateReport) {
 
 func (e *env) showGate(g *report.GateReport) {
 	s := e.Screen
-	title := fmt.Sprintf("Gate %s", g.Name)
+	title, service := fmt.Sprintf("Gate %s", g.Name), g.Service
 	if run := g.Run; run != nil {
+		service = cmp.Or(run.Service.Name, service)
 		title += fmt.Sprintf(" judges %s", run.Canary.Name)
 		if run.Baseline != nil {
 			title += fmt.Sprintf(" against %s", run.Baseline.Name)
 		}
 	}
-	s.Printf("%s\n", s.Paint(screen.Bold, title+fmt.Sprintf(" (Service %s)", g.Service)))
+	s.Printf("%s\n", s.Paint(screen.Bold, title+fmt.Sprintf(" (Service %s)", service)))
 	if g.Run == nil {
 		e.showFinding(g.Finding, "  ")
 		e.showPast(g)
@@ -136,7 +139,11 @@ func (e *env) showPast(g *report.GateReport) {
 		if len(p.Reasons) > 0 {
 			v += ": " + strings.Join(p.Reasons, ", ")
 		}
-		e.Screen.Printf("%s%s on %s, %s\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), p.Canary,
+		on := p.Canary
+		if p.Service != "" && p.Service != g.Service {
+			on += " (Service " + p.Service + ")"
+		}
+		e.Screen.Printf("%s%s on %s, %s\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), on,
 			e.ago(p.CompletionTime.Time))
 		label = "             "
 		shown++
@@ -267,7 +274,8 @@ func (e *env) showMetric(m verdict.MetricResult) {
 		s.Printf("  %-*s p = %.2g over the shards\n", label, "compared by shard", *m.P)
 	}
 	if m.Missing > 0 {
-		s.Printf("  %-*s about %.0f more requests of the canary\n", label, "still needed", math.Ceil(m.Missing))
+		s.Printf("  %-*s about %s of the canary\n", label, "still needed",
+			plural.Of(math.Ceil(m.Missing), "more request", "more requests"))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
@@ -186,7 +187,7 @@ func (w *gateWaiter) look(g *v1alpha1.CanaryGate) {
 			text += " (" + strings.Join(run.Reasons, ", ") + ")"
 		}
 		if m := run.Missing; m != nil && m.CanaryRequests > 0 {
-			text += fmt.Sprintf(", %d more requests of the canary needed", m.CanaryRequests)
+			text += fmt.Sprintf(", %s of the canary needed", plural.Of(m.CanaryRequests, "more request", "more requests"))
 		}
 	case run != nil:
 		text = fmt.Sprintf("no run on %s yet; the newest one is on %s", w.canary, run.Canary)

@@ -131,9 +131,9 @@ func (f *fleetOf) check(t *testing.T, admin string) {
 	got = runAt(t, admin, at, "check", "-n", "shop")
 	got.errors(t, "")
 	for _, want := range []string{
-		"ok       Knative Serving   1.23.0", "ok       Custom resources  all 7 are served, of version devel", "ok       Controller        1 of 1 replicas are ready, of version devel",
-		"ok       Leader            1 leases are held, by 1 replicas", "ok       Webhook           1 of 1", "ok       Webhook answers   it refused a wrong source",
-		"ok       Request metrics   Serving exports them", "ok       Sinks ",
+		"ok       Knative Serving   1.23.0", "ok       Custom resources  all 7 are served, of version devel", "ok       Controller        1 of 1 replica is ready, of version devel",
+		"ok       Leader            1 lease is held, by 1 replica; its clock agrees", "ok       Webhook           1 of 1", "ok       Webhook answers   it refused a wrong source",
+		"ok       Request metrics   Serving exports them", "ok       Sinks             all are resolved, of ",
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("check printed, without %q:\n%s", want, got.out)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/cli/lint"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
@@ -33,8 +34,8 @@ func (e *env) lint() *cobra.Command {
 		Use:   "lint -f FILE | DIRECTORY | -",
 		Short: "Find mistakes in manifests, without a cluster",
 		Long: "Checks sources, gates (also those in Tekton's CustomRuns and Pipelines), the annotations and labels of Services and\n" +
-			"other objects, and ConfigMap config-cdevents, by the rules of this version's API, webhook and\n" +
-			"controller. It asks no cluster. Other objects are read over.\n\n" +
+			"other objects, and the controller's ConfigMaps except config-observability, by the rules of this version's API,\n" +
+			"webhook and controller. It asks no cluster. Other objects are read over.\n\n" +
 			"Each line is FILE:LINE: OBJECT FIELD: what is wrong, and what would be right. The exit code is 1 if there is any.",
 		Example: "  kubectl cdevents lint -f deploy/ -R\n  kustomize build . | kubectl cdevents lint -f -",
 		Args:    cobra.NoArgs,
@@ -61,18 +62,11 @@ func (e *env) lint() *cobra.Command {
 			return err
 		}
 		if n := len(r.Problems); n > 0 {
-			return no("%d %s found", n, plural(n, "problem", "problems"))
+			return no("%s found", plural.Of(n, "problem", "problems"))
 		}
 		return nil
 	}
 	return c
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // lintAll reads all files, and returns how many there were.
@@ -147,7 +141,7 @@ func (e *env) showLint(r lintReport) {
 		e.Screen.Printf("%s: %s%s\n", e.Screen.Paint(screen.Bold, at), what, p.What)
 	}
 	if len(r.Problems) == 0 {
-		e.Screen.Printf("Nothing is wrong. Looked at %d of %d objects in %d %s.\n", r.Checked, r.Objects, r.Files,
-			plural(r.Files, "file", "files"))
+		e.Screen.Printf("Nothing is wrong. Looked at %d of %s in %s.\n", r.Checked,
+			plural.Of(r.Objects, "object", "objects"), plural.Of(r.Files, "file", "files"))
 	}
 }

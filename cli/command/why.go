@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
@@ -97,7 +98,7 @@ func (e *env) showDiagnosis(d *report.Diagnosis, named bool) {
 	case shown == 0:
 		e.Screen.Printf("Nothing is wrong. Looked at: sources, gates and Services, %d in all.\n", works)
 	case works > 0:
-		e.Screen.Printf("\nNothing is wrong with %d others.\n", works)
+		e.Screen.Printf("\nNothing is wrong with %s.\n", plural.Of(works, "other", "others"))
 	}
 	for _, n := range d.Notes {
 		e.note("note: %s", n)

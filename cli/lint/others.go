@@ -4,16 +4,20 @@ package lint
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
 
 // domain ends the domains of all labels and annotations of this project.
@@ -104,9 +108,28 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// configMap checks ConfigMap config-cdevents as the webhook does, and not config-canary.
+// configs check the ConfigMaps of this project with the parsers of those who read them. That of config-observability is
+// not among them: it comes with all exporters of OpenTelemetry, which the plugin has no use for.
+var configs = map[string]func(*corev1.ConfigMap) error{
+	settings.Name:          parsed(settings.Check),
+	settings.ElectionsName: parsed(settings.CheckElections),
+	canary.Name:            parsed(canary.FromConfigMap),
+	"config-logging":       parsed(logging.NewConfigFromConfigMap),
+}
+
+func parsed[T any](parse func(*corev1.ConfigMap) (T, error)) func(*corev1.ConfigMap) error {
+	return func(c *corev1.ConfigMap) error {
+		_, err := parse(c)
+		return err
+	}
+}
+
+// configMap checks a ConfigMap of the controller as the webhook does. Others have ConfigMaps of some of these names,
+// too: those are ours in our namespace only.
 func (o *object) configMap() bool {
-	if o.Metadata.Name != settings.Name || o.Metadata.Namespace != "" && o.Metadata.Namespace != o.System {
+	check, known := configs[o.Metadata.Name]
+	alone := o.Metadata.Name == settings.Name || o.Metadata.Name == canary.Name
+	if in := o.Metadata.Namespace; !known || in != o.System && (in != "" || !alone) {
 		return false
 	}
 	var c corev1.ConfigMap
@@ -114,21 +137,31 @@ func (o *object) configMap() bool {
 		return false // kubectl says what is wrong
 	}
 	c.Namespace = o.System
-	_, err := settings.Check(&c)
-	if err == nil {
-		return true
+	sum, has := c.Annotations[configmap.ExampleChecksumAnnotation]
+	if example, is := c.Data[configmap.ExampleKey]; is && has && sum != configmap.Checksum(example) {
+		o.report("data["+configmap.ExampleKey+"]", "it was changed, and has no effect; copy the setting out of it, below data")
 	}
-	prefix := "ConfigMap " + c.Namespace + "/" + c.Name + ": "
-	for _, text := range strings.Split(err.Error(), "\n") {
-		text = strings.TrimPrefix(text, prefix)
+	o.settings(&c, check(&c))
+	return true
+}
+
+// settings reports what is wrong with the data of a ConfigMap, at the key that each error is about.
+func (o *object) settings(c *corev1.ConfigMap, err error) {
+	for _, e := range joined(err) {
+		text, ofAll := strings.CutPrefix(e.Error(), "ConfigMap "+c.Namespace+"/"+c.Name+": ")
+		if inner := errors.Unwrap(e); ofAll && inner != nil {
+			o.settings(c, inner)
+			continue
+		}
 		field := "data"
 		for _, key := range slices.Sorted(maps.Keys(c.Data)) {
-			if strings.HasPrefix(text, key+" ") || strings.Contains(text, `"`+key+`"`) {
+			name, isMapping := strings.CutPrefix(key, "mapping.")
+			if strings.HasPrefix(text, key+" ") || strings.HasPrefix(text, key+":") || strings.Contains(text, `"`+key+`"`) ||
+				isMapping && strings.HasPrefix(text, "mapping "+name+":") {
 				field = "data[" + key + "]"
 				break
 			}
 		}
-		o.report(field, "%s", text)
+		o.report(field, "%s", strings.ReplaceAll(text, "\n", "; "))
 	}
-	return true
 }

@@ -43,6 +43,11 @@ func (e *Error) Unwrap() []error { return []error{e.Kind, e.cause} }
 
 // explain turns an answer of the API server to a request for several objects into an Error.
 func explain(err error, verb string, of schema.GroupVersionResource, namespace string) error {
+	return explainWith(err, verb, of, namespace, remedy(of, namespace))
+}
+
+// explainWith does the same, and says what to do if the user may not read them.
+func explainWith(err error, verb string, of schema.GroupVersionResource, namespace, do string) error {
 	switch {
 	case err == nil:
 		return nil
@@ -51,8 +56,7 @@ func explain(err error, verb string, of schema.GroupVersionResource, namespace s
 	case apierrors.IsForbidden(err):
 		missing := verb + " " + of.GroupResource().String() + where(namespace)
 		return &Error{
-			Kind: ErrForbidden, Message: "you may not " + missing + "; " + remedy(of, namespace), Missing: missing,
-			cause: err,
+			Kind: ErrForbidden, Message: "you may not " + missing + "; " + do, Missing: missing, cause: err,
 		}
 	}
 	return fmt.Errorf("reading %s%s: %w", of.GroupResource(), where(namespace), err)
@@ -93,13 +97,18 @@ func remedy(of schema.GroupVersionResource, namespace string) string {
 	switch {
 	case of == v1alpha1.SubjectResource, of == v1alpha1.BaselineResource, of == v1alpha1.PlacementResource,
 		of == v1alpha1.GateRunResource:
-		return "ask an operator for ClusterRole knative-cdevents-ledger-view in namespace " + namespace
+		return askForLedger(namespace)
 	case namespace == "":
 		return "choose a namespace with -n, or ask an operator for ClusterRole view in all"
 	case of.Group == v1alpha1.GroupName, of.Group == services.Group:
 		return "ask an operator for ClusterRole view in that namespace"
 	}
 	return "ask an operator for this right"
+}
+
+// askForLedger names the role for the ledger, which also has the right to see how the controller runs.
+func askForLedger(namespace string) string {
+	return "ask an operator for ClusterRole knative-cdevents-ledger-view in namespace " + namespace
 }
 
 func where(namespace string) string {

@@ -41,12 +41,19 @@ const VersionLabel = "app.kubernetes.io/version"
 func (r *Reader) in(
 	ctx context.Context, of schema.GroupVersionResource, namespace, name string, into any,
 ) (bool, error) {
+	return r.get(ctx, of, namespace, name, into, remedy(of, namespace))
+}
+
+// get does the same, and says what to do if the user may not read the object.
+func (r *Reader) get(
+	ctx context.Context, of schema.GroupVersionResource, namespace, name string, into any, do string,
+) (bool, error) {
 	u, err := r.dynamic.Resource(of).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if known(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, explain(err, "get", of, namespace)
+		return false, explainWith(err, "get", of, namespace, do)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
 		return false, fmt.Errorf("reading %s %s/%s: %w", of.GroupResource(), namespace, name, err)

@@ -4,13 +4,9 @@ package reader
 
 import (
 	"context"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -45,30 +41,7 @@ func (r *Reader) Serverless(ctx context.Context) (*Serverless, error) {
 	return out, nil
 }
 
-// explainOwn names the role that gives the right to see how the controller runs.
-func explainOwn(err error, of schema.GroupVersionResource, system string) error {
-	if !apierrors.IsForbidden(err) {
-		return explain(err, "get", of, system)
-	}
-	missing := "get " + of.GroupResource().String() + where(system)
-	return &Error{
-		Kind: ErrForbidden, Missing: missing, cause: err,
-		Message: "you may not " + missing + "; ask an operator for ClusterRole knative-cdevents-ledger-view in namespace " +
-			system,
-	}
-}
-
-// own reads an object of the controller's namespace. It is false if there is none.
+// own reads an object of the controller's namespace that tells how the controller runs. It is false if there is none.
 func (r *Reader) own(ctx context.Context, of schema.GroupVersionResource, name string, into any) (bool, error) {
-	u, err := r.dynamic.Resource(of).Namespace(r.System).Get(ctx, name, metav1.GetOptions{})
-	if known(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, explainOwn(err, of, r.System)
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
-		return false, fmt.Errorf("reading %s %s/%s: %w", of.GroupResource(), r.System, name, err)
-	}
-	return true, nil
+	return r.get(ctx, of, r.System, name, into, askForLedger(r.System))
 }

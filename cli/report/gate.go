@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -104,7 +105,7 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 			out.Run = &v1alpha1.GateRun{
 				ID:        latest.ID,
 				Gate:      g.Name,
-				Service:   v1alpha1.GateObject{Name: g.Spec.Service},
+				Service:   v1alpha1.GateObject{Name: cmp.Or(latest.Service, g.Spec.Service)},
 				Canary:    v1alpha1.GateObject{Name: latest.Canary},
 				StartTime: latest.StartTime,
 				Verdict:   latest.Verdict,

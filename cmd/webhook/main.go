@@ -11,18 +11,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-	electors "k8s.io/client-go/tools/leaderelection"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/injection/sharedmain"
-	"knative.dev/pkg/leaderelection"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/observability"
 	"knative.dev/pkg/signals"
@@ -81,31 +77,9 @@ func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 
 // constructors parse each ConfigMap exactly as its consumers do.
 var constructors = configmap.Constructors{
-	settings.Name:            settings.Check,
-	canary.Name:              canary.FromConfigMap,
-	"config-logging":         logging.NewConfigFromConfigMap,
-	"config-leader-election": elections,
-	"config-observability":   func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },
-}
-
-// elections rejects timings with which no replica could start: client-go's
-// NewLeaderElector refuses them.
-func elections(c *corev1.ConfigMap) (*leaderelection.Config, error) {
-	e, err := leaderelection.NewConfigFromConfigMap(c)
-	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
-	}
-	retry := time.Duration(electors.JitterFactor * float64(e.RetryPeriod))
-	if e.RetryPeriod <= 0 || e.RenewDeadline <= retry || e.LeaseDuration <= e.RenewDeadline {
-		return nil, fmt.Errorf(
-			"ConfigMap %s/%s: lease-duration (%s) must be longer than renew-deadline (%s), and that longer than %g times retry-period (%s)",
-			c.Namespace,
-			c.Name,
-			e.LeaseDuration,
-			e.RenewDeadline,
-			electors.JitterFactor,
-			e.RetryPeriod,
-		)
-	}
-	return e, nil
+	settings.Name:          settings.Check,
+	canary.Name:            canary.FromConfigMap,
+	"config-logging":       logging.NewConfigFromConfigMap,
+	settings.ElectionsName: settings.CheckElections,
+	"config-observability": func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -242,8 +243,8 @@ func complete(s *v1alpha1.CDEventSubject) error {
 	if s == nil || s.Status.Sequence == 0 || strings.TrimSpace(s.Status.Memory) != "" {
 		return nil
 	}
-	return fmt.Errorf("CDEventSubject %s has %d transitions, but nothing in status.memory; %s", s.Name, s.Status.Sequence,
-		untilRepaired)
+	return fmt.Errorf("CDEventSubject %s has %s, but nothing in status.memory; %s", s.Name,
+		plural.Of(s.Status.Sequence, "transition", "transitions"), untilRepaired)
 }
 
 // untilRepaired says what follows from an edit that cannot be undone here, and what to do.

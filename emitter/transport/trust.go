@@ -19,6 +19,8 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/eventing/pkg/eventingtls"
+
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 )
 
 // Trust holds the certificate authorities that are trusted besides those of the system and of each sink: the last
@@ -148,7 +150,7 @@ func countCertificates(text []byte) (int, error) {
 		}
 	}
 	if found != announced {
-		return 0, fmt.Errorf("%d certificates begin, and %d of them are complete in PEM", announced, found)
+		return 0, fmt.Errorf("only %d of %s complete in PEM", found, plural.Of(announced, "certificate is", "certificates are"))
 	}
 	return found, nil
 }

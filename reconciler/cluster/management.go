@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/canary/cluster"
 )
 
@@ -76,7 +77,7 @@ func (m *Management) Shards(ctx context.Context, at netip.AddrPort, entityType s
 		return nil, err
 	}
 	if len(answer.Failed) > 0 {
-		return nil, fmt.Errorf("%d shards of %s did not answer", len(answer.Failed), entityType)
+		return nil, fmt.Errorf("%s of %s did not answer", plural.Of(len(answer.Failed), "shard", "shards"), entityType)
 	}
 	var out []string
 	for _, r := range answer.Regions {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -174,7 +175,7 @@ func (o object) pools(notes *[]string) []string {
 		}
 	}
 	if len(out) > maxPools {
-		*notes = append(*notes, fmt.Sprintf("%d pools are left out", len(out)-maxPools))
+		*notes = append(*notes, plural.Of(len(out)-maxPools, "pool is", "pools are")+" left out")
 		out = out[:maxPools]
 	}
 	slices.Sort(out)

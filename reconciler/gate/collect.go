@@ -24,14 +24,25 @@ const recordGracePeriod = time.Minute
 func (g *Gate) collectRecords(ctx context.Context) {
 	resyncs := 0
 	g.everyResync(ctx, func() {
-		err := g.collect(ctx)
-		if resyncs%pruneEvery == 0 {
-			err = errors.Join(err, g.prune(ctx))
-		}
+		err := g.tend(ctx, resyncs%pruneEvery == 0)
 		if resyncs++; err != nil && ctx.Err() == nil {
 			logging.FromContext(ctx).Warnw("Could not delete all records of finished runs; retrying", "error", err)
 		}
 	})
+}
+
+// tend deletes the records that are not needed. It prunes what is kept if it is time, or if there is more of it than at
+// the last resync.
+func (g *Gate) tend(ctx context.Context, time bool) error {
+	err := g.collect(ctx)
+	if more := g.kept.Swap(false); !more && !time {
+		return err
+	}
+	pruned := g.prune(ctx)
+	if pruned != nil {
+		g.kept.Store(true)
+	}
+	return errors.Join(err, pruned)
 }
 
 func (g *Gate) collect(ctx context.Context) error {

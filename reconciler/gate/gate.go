@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,6 +108,8 @@ type Gate struct {
 	resyncs   []func()
 	// records of the runs in progress.
 	records *records
+	// kept says that what a finished run measured was kept since the last prune.
+	kept atomic.Bool
 	// quiet is until when nothing has happened since the last window of a run, by its ID.
 	quiet sync.Map
 }

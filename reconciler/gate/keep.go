@@ -55,6 +55,7 @@ func (g *Gate) keep(ctx context.Context, record *v1alpha1.CanaryGateRun) error {
 	_, err = g.records.client.Create(ctx, out, metav1.CreateOptions{})
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
+		g.kept.Store(true)
 		return nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		// As with a quota. The next run must not wait for it.

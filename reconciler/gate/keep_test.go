@@ -256,3 +256,33 @@ func TestNoHistory(t *testing.T) {
 		t.Errorf("%q is kept", names)
 	}
 }
+
+// What exceeds the limit of a gate goes with the next resync after the run that was kept.
+func TestPruneAfterARun(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, strings.Replace(watching, `"watch":true`, `"watch":true,"historyLimit":1`, 1))
+	h.Split(0)
+	g := h.process()
+	for _, percent := range []int64{10, 20} {
+		h.Split(percent)
+		for range 4 {
+			h.Serve(stage.Canary, 0, 30)
+			h.look(g)
+		}
+	}
+	names := h.finished()
+	if len(names) != 2 {
+		t.Fatalf("%q is kept", names)
+	}
+	for _, name := range names {
+		h.put(t, recordPath+name, strings.Replace(h.get(recordPath+name), `"metadata":{`,
+			`"metadata":{"creationTimestamp":"`+h.at.Format(time.RFC3339)+`",`, 1))
+	}
+	if err := g.tend(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if names := h.finished(); len(names) != 1 {
+		t.Errorf("%q is kept", names)
+	}
+}

@@ -107,8 +107,8 @@ func (g *Gate) customRunsOf(gate string) []any {
 
 func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	out := &v1alpha1.GateLatest{Message: run.Message, GateRunSummary: v1alpha1.GateRunSummary{
-		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: run.Reasons,
-		Canary: run.Canary.Name,
+		ID: run.ID, CustomRun: by, Service: run.Service.Name, StartTime: run.StartTime, Verdict: run.Verdict,
+		Reasons: run.Reasons, Canary: run.Canary.Name,
 	}}
 	if run.Baseline != nil {
 		out.Baseline = run.Baseline.Name

@@ -34,7 +34,7 @@ func TestGateShowsVerdictOfCustomRun(t *testing.T) {
 	h.look(g)
 	h.look(g)
 	is := h.gate().Status
-	if l := is.Latest; is.Run != nil || l == nil || l.CustomRun != "cart" || l.Verdict != "Running" || l.Canary != "cart-00002" || l.Baseline != "cart-00001" ||
+	if l := is.Latest; is.Run != nil || l == nil || l.CustomRun != "cart" || l.Service != "cart" || l.Verdict != "Running" || l.Canary != "cart-00002" || l.Baseline != "cart-00001" ||
 		*l.Requests != (v1alpha1.GateRequests{Canary: 60}) || *l.Missing != (v1alpha1.GateMissing{CanaryRequests: 40, BaselineRequests: 100}) {
 		t.Fatalf("%+v", l)
 	}
@@ -85,7 +85,7 @@ func TestHistory(t *testing.T) {
 		if p.CustomRun == "cart" {
 			ofTekton++
 		}
-		if p.Verdict != "Fail" || p.Reasons[0] != "RelativeRegression" || p.Canary != "cart-00002" || p.Baseline != "cart-00001" ||
+		if p.Service != "cart" || p.Verdict != "Fail" || p.Reasons[0] != "RelativeRegression" || p.Canary != "cart-00002" || p.Baseline != "cart-00001" ||
 			p.Requests.Canary < 30 || p.CompletionTime.Before(&p.StartTime) || i > 0 && got[i-1].CompletionTime.Before(&p.CompletionTime) {
 			t.Errorf("%d: %+v", i, p)
 		}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -188,7 +189,8 @@ func (r *Run) retry(message string, now time.Time) {
 	again := "Retrying: " + message
 	if left > 0 {
 		r.Status.Annotations = map[string]string{LeftOut: strconv.Itoa(left)}
-		again += fmt.Sprintf(" (the status shows the last %d attempts; %d earlier ones are omitted)", len(all), left)
+		again += fmt.Sprintf(" (the status shows the last %d attempts; %s omitted)", len(all),
+			plural.Of(left, "earlier one is", "earlier ones are"))
 	}
 	r.condition(corev1.ConditionUnknown, Retrying, again, now)
 }

@@ -26,6 +26,7 @@ import (
 	"knative.dev/pkg/configmap"
 
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
+	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/promquery"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
@@ -284,8 +285,8 @@ func (s *Store) changed(c *corev1.ConfigMap) {
 		return
 	}
 	s.current.Store(&next)
-	s.logger.Infof("Pods are scraped every %s, by %d mappings beside the neutral contract", next.Interval,
-		len(next.Mappings))
+	s.logger.Infof("Pods are scraped every %s, by %s beside the neutral contract", next.Interval,
+		plural.Of(len(next.Mappings), "mapping", "mappings"))
 }
 
 // Scraping returns the settings in effect for the scrape runner.
