@@ -38,12 +38,9 @@ const (
 	volume = "stateful-sidecar"
 	mounts = "/var/run/secrets/placement.knative-cdevents.dev"
 	// audience is that of the tokens with which the controller serves a plan.
-	audience      = "placement.knative-cdevents.dev"
-	tokenFor      = 3600
-	authorities   = "ca.crt"
-	startupPeriod = 1
-	// startupFails is how many seconds the sidecar may take to start.
-	startupFails = 60
+	audience    = "placement.knative-cdevents.dev"
+	tokenFor    = 3600
+	authorities = "ca.crt"
 )
 
 // Names of environment variables of queue-proxy.
@@ -336,12 +333,7 @@ func container(d v1alpha1.Stateful, s Settings, queue *corev1.Container, port in
 	return corev1.Container{
 		Name: Container, Image: s.Image, Env: env, RestartPolicy: &always, RestartPolicyRules: rules,
 		VolumeMounts: []corev1.VolumeMount{{Name: volume, MountPath: mounts, ReadOnly: true}},
-		StartupProbe: &corev1.Probe{
-			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-				Port: intstr.FromInt32(v1alpha1.SidecarManagementPort), Path: "/healthz",
-			}},
-			PeriodSeconds: startupPeriod, FailureThreshold: startupFails,
-		},
+		// It has no startup probe: the container would wait a second for it, and requests wait for /readyz anyway.
 		Resources: d.Sidecar.Resources,
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
