@@ -11,7 +11,7 @@ import (
 )
 
 func controlPlaneUp(ctx context.Context, say *report.Reporter) error {
-	builder, err := builderOf(say, asked())
+	builder, err := askedBuilder(say)
 	if err != nil {
 		return err
 	}

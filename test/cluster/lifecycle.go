@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,23 +27,28 @@ func asked() map[string]string {
 // newBuilder returns a builder of the versions that the cluster on this machine runs. If there is none, nothing is
 // chosen yet.
 func newBuilder(say *report.Reporter) (*build.Builder, error) {
-	versions, err := node.Versions()
-	if err != nil {
-		return nil, err
-	}
-	return builderOf(say, versions)
-}
-
-func builderOf(say *report.Reporter, versions map[string]string) (*build.Builder, error) {
 	st, err := store.Open()
 	if err != nil {
 		return nil, err
 	}
-	b, err := build.New(st, say)
+	versions, err := node.Versions()
 	if err != nil {
 		return nil, err
 	}
-	return b, b.Choose(versions)
+	return build.New(st, say, versions)
+}
+
+// askedBuilder returns a builder of what the user asks for, whatever the cluster on this machine runs.
+func askedBuilder(say *report.Reporter) (*build.Builder, error) {
+	st, err := store.Open()
+	if err != nil {
+		return nil, err
+	}
+	b, err := build.New(st, say, nil)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Choose(asked())
 }
 
 // sharedNode returns the node without a lock: other commands may change it.
@@ -116,8 +122,9 @@ func runUp(ctx context.Context, say *report.Reporter, args []string) error {
 		return err
 	}
 	say.Say("the cluster is up after %s", time.Since(began).Round(100*time.Millisecond))
-	for part := range n.Builder().Chosen() {
-		say.Say("  %-12s %s", part, n.Builder().Version(part))
+	say.Say("  %-12s %s", "kubernetes", n.Builder().Version("kubernetes"))
+	if slices.Contains(parts, platform.Serving) {
+		say.Say("  %-12s %s", "serving", n.Builder().Version("serving"))
 	}
 	for _, a := range p.Addresses() {
 		say.Say("  %-12s %s", a.Name, a.Address)

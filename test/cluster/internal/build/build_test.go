@@ -32,6 +32,9 @@ func TestPartsAreFoundAndPinEveryUnit(t *testing.T) {
 		}
 	}
 	b := &Builder{parts: parts}
+	if linked := b.stamp(Crossplane)[0].LDFlags; !strings.HasSuffix(linked, "version.version="+b.Version("crossplane")) {
+		t.Errorf("Crossplane's version is not linked in: %s", linked)
+	}
 	for name := range modules {
 		if !strings.HasPrefix(b.Version(name), "v") {
 			t.Errorf("%s has no pinned version", name)
@@ -60,11 +63,11 @@ func TestOlderVersionsAreWhatTheirFoldersSay(t *testing.T) {
 			if got := minor(b.Version(part)); got != version || b.PartDir(part) != dir {
 				t.Errorf("%s pins %s", dir, b.Version(part))
 			}
-			newest, err := os.ReadFile(filepath.Join(parts, part, "tools.go"))
+			programs, err := os.ReadFile(filepath.Join(parts, part, "tools.go"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if here, err := os.ReadFile(filepath.Join(dir, "tools.go")); err != nil || string(here) != string(newest) {
+			if here, err := os.ReadFile(filepath.Join(dir, "tools.go")); err != nil || string(here) != string(programs) {
 				t.Errorf("%s pins other programs than the newest version (%v)", dir, err)
 			}
 		}

@@ -5,6 +5,7 @@ package build
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,17 +36,19 @@ type future struct {
 	err  error
 }
 
-// New returns a Builder that stores its results in st.
-func New(st *store.Store, say *report.Reporter) (*Builder, error) {
+// New returns a Builder that stores its results in st. It begins with what an earlier Builder has Chosen, if anything.
+func New(st *store.Store, say *report.Reporter, chosen map[string]string) (*Builder, error) {
 	parts, err := Parts()
 	if err != nil {
 		return nil, err
 	}
-	return &Builder{
+	b := &Builder{
 		store: st, say: say, parts: parts,
 		slots:  make(chan struct{}, parallel()),
 		chosen: map[string]string{}, running: map[string]*future{}, versions: map[string]string{},
-	}, nil
+	}
+	maps.Copy(b.chosen, chosen)
+	return b, nil
 }
 
 // Store returns the store of the builder's results.

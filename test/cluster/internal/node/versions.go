@@ -18,11 +18,11 @@ func versionsFile() string { return filepath.Join(Dir, "versions.json") }
 // Versions returns the versions that the builder of the cluster on this machine has chosen; nothing if there is no
 // cluster. A later command, which need not repeat them, must not restart its programs in another version.
 func Versions() (map[string]string, error) {
+	versions := map[string]string{}
 	data, err := os.ReadFile(versionsFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return versions, nil
 	}
-	var versions map[string]string
 	if err == nil {
 		err = json.Unmarshal(data, &versions)
 	}
