@@ -10,6 +10,10 @@ MAKEFLAGS += --no-print-directory
 
 # The parts of the cluster that e2e and demo use; serving brings the ingress and DNS.
 PARTS ?= serving
+# Older versions of these two, such as KUBERNETES=1.34 SERVING=1.19: test/cluster/README.md lists them. Make passes both on to
+# bin/cluster in its environment.
+KUBERNETES ?=
+SERVING ?=
 # "existing" uses the cluster of KUBECONFIG instead of a local one.
 E2E_CLUSTER ?= own
 DEMO_CLUSTER ?= own
@@ -168,7 +172,7 @@ endif
 
 .PHONY: e2e
 e2e: PARTS = serving,prometheus
-e2e: e2e-cluster ## Run the core scenarios on real Knative (at most 20 min with warm caches); RUN=TestName for some of them
+e2e: e2e-cluster ## Run the core scenarios on real Knative (at most 20 min with warm caches); RUN=TestName for some of them, KUBERNETES=1.34 SERVING=1.19 for the oldest versions
 	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 # The tests themselves bound how many run side by side (E2E_PARALLEL=3): one that only waits for another does not count.

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +13,34 @@ import (
 
 func TestKubernetes(t *testing.T) {
 	for v, want := range map[string]State{
-		"v1.36.3": OK, "v1.30.0": OK, "v1.34.1-gke.100": OK, "v1.29.9": Failure, "v1.31.2+k3s1": OK, "unknown": Warning,
+		"v1.36.3": OK, "v1.34.0": OK, "v1.34.1-gke.100": OK, "v1.33.9": Failure, "v1.35.2+k3s1": OK, "unknown": Warning,
 	} {
 		if got := kubernetes(v); got.State != want || (got.Do == "") != (want == OK) {
 			t.Errorf("%s: %+v", v, got)
 		}
+	}
+}
+
+// The plugin asks for what the page promises, and what the chart accepts.
+func TestVersionsAreThoseOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/support.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		"| Kubernetes | " + testedKubernetes + " | " + oldestKubernetes + " |",
+		"| Knative Serving | " + testedServing + " | " + oldestServing + " |",
+	} {
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/support.md has no row that begins with %q", row)
+		}
+	}
+	chart, err := os.ReadFile("../../charts/knative-cdevents/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `kubeVersion: ">=` + oldestKubernetes + `.0-0"`; !strings.Contains(string(chart), want) {
+		t.Errorf("Chart.yaml has no line %s", want)
 	}
 }
 

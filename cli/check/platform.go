@@ -16,10 +16,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/cli/released"
 )
 
-// The versions that the product is tested with as a whole, and the oldest that it is made for.
+// The versions that the product is tested with as a whole, and the oldest that it is made for: docs/support.md.
 const (
 	testedKubernetes = "1.36"
-	oldestKubernetes = "1.30"
+	oldestKubernetes = "1.34"
 	testedServing    = "1.23"
 	oldestServing    = "1.19"
 )

@@ -11,7 +11,7 @@ import (
 )
 
 func controlPlaneUp(ctx context.Context, say *report.Reporter) error {
-	builder, err := newBuilder(say)
+	builder, err := askedBuilder(say)
 	if err != nil {
 		return err
 	}

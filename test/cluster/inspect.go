@@ -132,7 +132,7 @@ func runAssets(ctx context.Context, say *report.Reporter, args []string) error {
 	if _, err := parse(flag.NewFlagSet("assets", flag.ContinueOnError), args, 0); err != nil {
 		return err
 	}
-	builder, err := newBuilder(say)
+	builder, err := askedBuilder(say)
 	if err != nil {
 		return err
 	}

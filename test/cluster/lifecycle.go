@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,12 +19,36 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
+// asked returns the versions that the user wants, by part; "" is no wish. "make" passes its variables on like this.
+func asked() map[string]string {
+	return map[string]string{"kubernetes": os.Getenv("KUBERNETES"), "serving": os.Getenv("SERVING")}
+}
+
+// newBuilder returns a builder of the versions that the cluster on this machine runs. If there is none, nothing is
+// chosen yet.
 func newBuilder(say *report.Reporter) (*build.Builder, error) {
 	st, err := store.Open()
 	if err != nil {
 		return nil, err
 	}
-	return build.New(st, say)
+	versions, err := node.Versions()
+	if err != nil {
+		return nil, err
+	}
+	return build.New(st, say, versions)
+}
+
+// askedBuilder returns a builder of what the user asks for, whatever the cluster on this machine runs.
+func askedBuilder(say *report.Reporter) (*build.Builder, error) {
+	st, err := store.Open()
+	if err != nil {
+		return nil, err
+	}
+	b, err := build.New(st, say, nil)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Choose(asked())
 }
 
 // sharedNode returns the node without a lock: other commands may change it.
@@ -82,6 +107,9 @@ func runUp(ctx context.Context, say *report.Reporter, args []string) error {
 		return err
 	}
 	defer unlock()
+	if err := n.Builder().Choose(asked()); err != nil {
+		return err
+	}
 	p := platform.New(n, say)
 	if err := p.Preflight(parts); err != nil {
 		return err
@@ -94,6 +122,10 @@ func runUp(ctx context.Context, say *report.Reporter, args []string) error {
 		return err
 	}
 	say.Say("the cluster is up after %s", time.Since(began).Round(100*time.Millisecond))
+	say.Say("  %-12s %s", "kubernetes", n.Builder().Version("kubernetes"))
+	if slices.Contains(parts, platform.Serving) {
+		say.Say("  %-12s %s", "serving", n.Builder().Version("serving"))
+	}
 	for _, a := range p.Addresses() {
 		say.Say("  %-12s %s", a.Name, a.Address)
 	}

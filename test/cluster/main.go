@@ -97,6 +97,7 @@ func usage() {
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-10s %-42s %s\n", c.name, c.args, c.about)
 	}
+	b.WriteString("\nThe environment variables KUBERNETES and SERVING choose older versions than the newest for \"up\" and \"assets\", such as 1.34.\n")
 	fmt.Fprint(os.Stderr, b.String())
 }
 

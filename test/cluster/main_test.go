@@ -50,6 +50,13 @@ func TestUsageErrorsDifferFromFailures(t *testing.T) {
 	}
 }
 
+func TestVersionThatIsNotThereIsRefused(t *testing.T) {
+	t.Setenv("KUBERNETES", "1.2")
+	if err := call(t, "assets"); err == nil || !strings.Contains(err.Error(), `no version "1.2" of kubernetes; there are 1.36, 1.34`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestParseReturnsArgumentsAfterFlags(t *testing.T) {
 	t.Parallel()
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)

@@ -155,7 +155,7 @@ func (p program) serving() {
 }
 
 func (p program) prometheus() {
-	query := platform.PrometheusURL + "/api/v1/query?query=" + url.QueryEscape(`sum by (revision) (kn_serving_invocation_duration_seconds_count{namespace="`+smokeNamespace+`"})`)
+	query := platform.PrometheusURL + "/api/v1/query?query=" + url.QueryEscape(`sum by (revision) (http_server_request_duration_seconds_count{namespace="`+smokeNamespace+`"})`)
 	eventually(p.t, time.Minute, "counters of both Revisions", func() (string, bool) {
 		text, err := fetch(p.t, http.MethodGet, query, "", nil, nil)
 		if err != nil {

@@ -143,8 +143,11 @@ func (k Carts) AtEntry(ctx context.Context, namespace, service string) (http, se
 	for labels, n := range values(families["http_server_request_duration_seconds"]) {
 		http[labels["http_response_status_code"]] += n
 	}
-	for labels, n := range values(families["kn_serving_invocation_duration_seconds"]) {
-		serving[labels["http_response_status_code"]] += n
+	// The second name is that of Serving 1.19.0; a pod has one of them.
+	for _, family := range []string{"kn_serving_invocation_duration_seconds", "kn_queueproxy_app_duration_seconds"} {
+		for labels, n := range values(families[family]) {
+			serving[labels["http_response_status_code"]] += n
+		}
 	}
 	return http, serving, pods[0].Status.PodIP, nil
 }

@@ -32,17 +32,100 @@ func TestPartsAreFoundAndPinEveryUnit(t *testing.T) {
 		}
 	}
 	b := &Builder{parts: parts}
+	if linked := b.stamp(Crossplane)[0].LDFlags; !strings.HasSuffix(linked, "version.version="+b.Version("crossplane")) {
+		t.Errorf("Crossplane's version is not linked in: %s", linked)
+	}
 	for name := range modules {
 		if !strings.HasPrefix(b.Version(name), "v") {
 			t.Errorf("%s has no pinned version", name)
 		}
 	}
-	if gomod, err := os.ReadFile(filepath.Join(parts, "kubernetes", "go.mod")); err != nil ||
-		required(string(gomod), "k8s.io/kubernetes") != "v"+kubernetesVersion {
-		t.Errorf("the version that is linked in is not the one that is pinned (%v)", err)
+}
+
+// The folder of an older version is named after what it pins, and holds all that the newest one does.
+func TestOlderVersionsAreWhatTheirFoldersSay(t *testing.T) {
+	t.Parallel()
+	parts, err := Parts()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := b.Version("crossplane"); got != "v"+crossplaneVersion {
-		t.Errorf("the version of Crossplane that is linked in is not %s, the one that is pinned", got)
+	for _, part := range []string{"kubernetes", "serving"} {
+		older, err := filepath.Glob(filepath.Join(parts, part+"-*"))
+		if err != nil || len(older) == 0 {
+			t.Errorf("there is no older version of %s (%v)", part, err)
+		}
+		for _, dir := range older {
+			version := strings.TrimPrefix(filepath.Base(dir), part+"-")
+			b := &Builder{parts: parts, chosen: map[string]string{}}
+			if err := b.Choose(map[string]string{part: version}); err != nil {
+				t.Error(err)
+			}
+			if got := minor(b.Version(part)); got != version || b.PartDir(part) != dir {
+				t.Errorf("%s pins %s", dir, b.Version(part))
+			}
+			programs, err := os.ReadFile(filepath.Join(parts, part, "tools.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if here, err := os.ReadFile(filepath.Join(dir, "tools.go")); err != nil || string(here) != string(programs) {
+				t.Errorf("%s pins other programs than the newest version (%v)", dir, err)
+			}
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	parts := t.TempDir()
+	for dir, gomod := range map[string]string{
+		"kubernetes": "require k8s.io/kubernetes v1.36.3\n", "kubernetes-1.34": "require k8s.io/kubernetes v1.34.9\n",
+		"serving": "require knative.dev/serving v0.50.0\n", "serving-1.19": "require knative.dev/serving v0.46.8\n",
+	} {
+		if err := os.Mkdir(filepath.Join(parts, dir), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(parts, dir, "go.mod"), []byte(gomod), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		kubernetes, serving, then string
+		// built are the versions of both, failure a part of the error.
+		built, failure string
+	}{
+		{"", "", "", "v1.36.3 v0.50.0", ""},
+		{"1.34", "", "", "v1.34.9 v0.50.0", ""},
+		{"1.34", "1.19", "1.34", "v1.34.9 v0.46.8", ""},
+		{"1.36", "1.23", "newest", "v1.36.3 v0.50.0", ""},
+		{"newest", "newest", "1.36", "v1.36.3 v0.50.0", ""},
+		{"1.35", "", "", "v1.36.3 v0.50.0", `no version "1.35" of kubernetes; there are 1.36, 1.34`},
+		{"1.34", "", "1.36", "v1.34.9 v0.50.0", "runs kubernetes v1.34.9, not 1.36"},
+		{"", "", "1.34", "v1.36.3 v0.50.0", "runs kubernetes v1.36.3, not 1.34"},
+	} {
+		b := &Builder{parts: parts, chosen: map[string]string{}}
+		err := b.Choose(map[string]string{"kubernetes": c.kubernetes, "serving": c.serving})
+		if err == nil {
+			err = b.Choose(map[string]string{"kubernetes": c.then})
+		}
+		if c.failure == "" && err != nil || c.failure != "" && (err == nil || !strings.Contains(err.Error(), c.failure)) {
+			t.Errorf("%v: got error %v", c, err)
+		}
+		if got := b.Version("kubelet") + " " + b.Version("serving"); got != c.built {
+			t.Errorf("%v: builds %s", c, got)
+		}
+		major, number, _ := strings.Cut(strings.TrimPrefix(b.Version("kubernetes"), "v"), ".")
+		number, _, _ = strings.Cut(number, ".")
+		for _, u := range []Unit{ControlPlane, Node} {
+			linked := b.stamp(u)[0].LDFlags
+			for _, want := range []string{"gitVersion=" + b.Version("kubernetes") + " ", "gitMajor=" + major + " ", "gitMinor=" + number + " "} {
+				if !strings.Contains(linked, want) {
+					t.Errorf("%v: %s links %q in, not %q", c, u.Name, linked, want)
+				}
+			}
+			if strings.Contains(u.Commands[0].LDFlags, b.Version("kubernetes")) {
+				t.Error("stamping changes the unit")
+			}
+		}
 	}
 }
 
@@ -139,7 +222,7 @@ func builder(t *testing.T, program string) (*Builder, Unit) {
 	}
 	b := &Builder{
 		store: st, say: report.New(io.Discard), parts: parts, slots: make(chan struct{}, 1),
-		running: map[string]*future{}, versions: map[string]string{},
+		running: map[string]*future{}, versions: map[string]string{}, chosen: map[string]string{},
 	}
 	return b, Unit{Name: "x", Part: "x", Commands: []Command{{LDFlags: small, Packages: []string{"."}}}}
 }

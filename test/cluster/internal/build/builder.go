@@ -5,6 +5,7 @@ package build
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,8 @@ type Builder struct {
 	say   *report.Reporter
 	parts string
 	slots chan struct{}
+	// chosen are the versions of parts of which there are several.
+	chosen map[string]string
 
 	mu       sync.Mutex
 	running  map[string]*future
@@ -33,24 +36,31 @@ type future struct {
 	err  error
 }
 
-// New returns a Builder that stores its results in st.
-func New(st *store.Store, say *report.Reporter) (*Builder, error) {
+// New returns a Builder that stores its results in st. It begins with what an earlier Builder has Chosen, if anything.
+func New(st *store.Store, say *report.Reporter, chosen map[string]string) (*Builder, error) {
 	parts, err := Parts()
 	if err != nil {
 		return nil, err
 	}
-	return &Builder{
+	b := &Builder{
 		store: st, say: say, parts: parts,
-		slots:   make(chan struct{}, parallel()),
-		running: map[string]*future{}, versions: map[string]string{},
-	}, nil
+		slots:  make(chan struct{}, parallel()),
+		chosen: map[string]string{}, running: map[string]*future{}, versions: map[string]string{},
+	}
+	maps.Copy(b.chosen, chosen)
+	return b, nil
 }
 
 // Store returns the store of the builder's results.
 func (b *Builder) Store() *store.Store { return b.store }
 
-// PartDir returns the folder of a pinned module.
-func (b *Builder) PartDir(part string) string { return filepath.Join(b.parts, part) }
+// PartDir returns the folder of a pinned module, in the version that was chosen.
+func (b *Builder) PartDir(part string) string {
+	if v := b.chosen[part]; v != "" && v != newest {
+		part += "-" + v
+	}
+	return filepath.Join(b.parts, part)
+}
 
 // Begin starts building units in the background; Dir waits for one.
 func (b *Builder) Begin(ctx context.Context, units ...Unit) {
@@ -93,7 +103,8 @@ func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := partKey(dir, version, u.flags())
+	commands := b.stamp(u)
+	key, err := partKey(dir, version, flags(commands))
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +133,7 @@ func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
 		if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // other users run the binaries too
 			return fmt.Errorf("opening the folder of binaries: %w", err)
 		}
-		for _, c := range u.Commands {
+		for _, c := range commands {
 			target := tmp + "/"
 			if c.Out != "" {
 				target = filepath.Join(tmp, c.Out)

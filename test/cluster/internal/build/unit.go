@@ -21,7 +21,8 @@ import (
 // Command is one run of "go build".
 type Command struct {
 	// Out names the binary if it differs from the package path; only for a single package.
-	Out      string
+	Out string
+	// LDFlags may contain $VERSION, such as v1.36.3, and $MINOR, such as 36: the version that the part pins.
 	LDFlags  string
 	Packages []string
 }
@@ -29,7 +30,7 @@ type Command struct {
 // Unit is a set of binaries that are built and stored together.
 type Unit struct {
 	Name string
-	// Part is the folder below parts/ whose go.mod pins the versions.
+	// Part is the folder below parts/ whose go.mod pins the versions; Choose may have replaced it by another one.
 	Part     string
 	Commands []Command
 }
@@ -37,14 +38,11 @@ type Unit struct {
 const (
 	small = "-s -w"
 	// Knative rejects an API server without a version, so link one in, as a release does.
-	kubernetesVersion = "1.36.3"
-	kubernetesFlags   = small +
-		" -X k8s.io/component-base/version.gitVersion=v" + kubernetesVersion +
+	kubernetesFlags = small +
+		" -X k8s.io/component-base/version.gitVersion=$VERSION" +
 		" -X k8s.io/component-base/version.gitMajor=1" +
-		" -X k8s.io/component-base/version.gitMinor=36" +
+		" -X k8s.io/component-base/version.gitMinor=$MINOR" +
 		" -X k8s.io/component-base/version.gitTreeState=clean"
-	// Crossplane compares its version with those that packages ask for.
-	crossplaneVersion = "2.1.3"
 )
 
 // The units of a cluster. ControlPlane alone is enough for Go tests that need an API server and no node.
@@ -91,7 +89,8 @@ var (
 	}}
 	Crossplane = Unit{Name: "crossplane", Part: "crossplane", Commands: []Command{
 		{
-			LDFlags:  small + " -X github.com/crossplane/crossplane/v2/internal/version.version=v" + crossplaneVersion,
+			// Crossplane compares its version with those that packages ask for.
+			LDFlags:  small + " -X github.com/crossplane/crossplane/v2/internal/version.version=$VERSION",
 			Packages: []string{"github.com/crossplane/crossplane/v2/cmd/crossplane"},
 		},
 	}}
@@ -102,9 +101,6 @@ var (
 		{LDFlags: small, Packages: []string{"."}},
 	}}
 )
-
-// KubernetesVersion returns the release that is built.
-func KubernetesVersion() string { return kubernetesVersion }
 
 // Parts returns the folder with the pinned modules. Go cannot embed a folder that is a module of its own, so Parts
 // looks where the program was compiled, then around the working directory.
@@ -147,9 +143,10 @@ func partKey(dir, goVersion string, more ...string) (string, error) {
 	return store.Key(append(inputs, more...)...), nil
 }
 
-func (u Unit) flags() string {
+// flags returns everything in the commands that a build depends on.
+func flags(commands []Command) string {
 	var b strings.Builder
-	for _, c := range u.Commands {
+	for _, c := range commands {
 		fmt.Fprintf(&b, "%s|%s|%s\n", c.Out, c.LDFlags, strings.Join(c.Packages, ","))
 	}
 	return b.String()

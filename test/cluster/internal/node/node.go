@@ -122,6 +122,9 @@ func (n *Node) Up(ctx context.Context) error {
 	if err := n.preflight(ctx); err != nil {
 		return err
 	}
+	if err := n.rememberVersions(); err != nil {
+		return err
+	}
 	n.builder.Begin(ctx, build.ControlPlane, build.Registry, build.Containerd, build.Node)
 	if err := n.clearDebris(ctx); err != nil {
 		return err

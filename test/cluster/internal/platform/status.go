@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
@@ -104,7 +103,7 @@ func (p *Platform) inCluster(ctx context.Context, s *Status) error {
 	if err != nil {
 		return err
 	}
-	n := DeploymentStatus{Namespace: "node", Name: node.Name, Health: healthy, Version: "v" + build.KubernetesVersion()}
+	n := DeploymentStatus{Namespace: "node", Name: node.Name, Health: healthy, Version: p.builder.Version("kubernetes")}
 	if err := client.NodeReady(ctx, node.Name); err != nil {
 		n.Health = err.Error()
 	}
