@@ -17,7 +17,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // rule is a mistake in a spec. The API server refuses it without the webhook, and so does our own validation, by which a
@@ -269,7 +269,7 @@ func validateSource(t *testing.T, object *unstructured.Unstructured) error {
 	t.Helper()
 	var s v1alpha1.CDEventSource
 	decoded(t, object, &s)
-	if err := source.Check(&s, namespace, transports.Schemes); err != nil {
+	if err := valid.Check(&s, namespace, transports.Schemes); err != nil {
 		return err
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // The samples work together in any namespace, without Knative Eventing. README shows the shipped
@@ -29,7 +29,7 @@ func TestSamplesWorkTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	sample.Namespace = "shop"
-	if err := source.Check(sample, namespace, httptransport.Schemes); err != nil {
+	if err := valid.Check(sample, namespace, httptransport.Schemes); err != nil {
 		t.Error(err)
 	}
 	sink := sample.Spec.Sink.Ref

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release writes a release: images, manifests, the plugin and what vouches for them. The same commit and Go
+// Command release writes a release: images, manifests, the chart, the plugin and what vouches for them. The same commit and Go
 // give the same bytes, signatures apart. It needs no network but the Go module proxy, and the registry that it pushes
 // to, if any.
 package main
@@ -133,6 +133,10 @@ func (r *release) write(ctx context.Context) error {
 	if err := r.manifests(built); err != nil {
 		return err
 	}
+	chart, err := r.chart(ctx, built)
+	if err != nil {
+		return err
+	}
 	if err := r.plugins(ctx, licenses); err != nil {
 		return err
 	}
@@ -142,7 +146,7 @@ func (r *release) write(ctx context.Context) error {
 	if err := r.checksums(); err != nil {
 		return err
 	}
-	return r.sign(ctx, built)
+	return r.sign(ctx, built, chart)
 }
 
 // marker says that a folder was written by this program, and may be emptied.

@@ -84,12 +84,20 @@ func (r *release) render(m manifest, built []image) (string, error) {
 		return "", err
 	}
 	const label = "app.kubernetes.io/version: "
-	text = strings.ReplaceAll(text, label+"devel", fmt.Sprintf("%s%q", label, r.version))
+	text, err = resolve(strings.ReplaceAll(text, label+"devel", fmt.Sprintf("%s%q", label, r.version)), built)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", m.name, err)
+	}
+	return text, nil
+}
+
+// resolve puts images for ko:// in YAML.
+func resolve(text string, built []image) (string, error) {
 	for _, i := range built {
 		text = strings.ReplaceAll(text, "ko://"+i.program+"\n", i.reference+"\n")
 	}
 	if left := koReference.FindString(text); left != "" {
-		return "", fmt.Errorf("%s names %s, which was not built", m.name, left)
+		return "", fmt.Errorf("it names %s, which was not built", left)
 	}
 	return text, nil
 }

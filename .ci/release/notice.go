@@ -28,8 +28,10 @@ type dependency struct {
 // shipped are the systems whose programs a release has: a dependency may be in one of them only.
 var shipped = map[string][]string{
 	"linux/amd64": nil, "linux/arm64": nil,
-	"darwin/amd64": {module + "/cmd/kubectl-cdevents"}, "windows/amd64": {module + "/cmd/kubectl-cdevents"},
+	"darwin/amd64": plugin, "darwin/arm64": plugin, "windows/amd64": plugin, "windows/arm64": plugin,
 }
+
+var plugin = []string{module + "/cmd/kubectl-cdevents"}
 
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|unlicense)([-_. ].*)?$`)
 
@@ -39,7 +41,7 @@ func (r *release) dependencies(ctx context.Context) ([]dependency, error) {
 	if err != nil {
 		return nil, err
 	}
-	programs = append(programs, module+"/cmd/kubectl-cdevents")
+	programs = append(programs, plugin...)
 	modules := map[string]*dependency{}
 	for system, only := range shipped {
 		goos, goarch, _ := strings.Cut(system, "/")

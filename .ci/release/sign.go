@@ -17,8 +17,8 @@ import (
 var noLog = []string{"--use-signing-config=false", "--tlog-upload=false", "--yes"}
 
 // sign signs checksums.txt, and with it every file and, by images.txt, every image. What was pushed gets signatures
-// of its own, and its SBOM and provenance as attestations. Without COSIGN_KEY, nothing is signed.
-func (r *release) sign(ctx context.Context, built []image) error {
+// of its own, and images their SBOM and provenance as attestations. Without COSIGN_KEY, nothing is signed.
+func (r *release) sign(ctx context.Context, built []image, chart string) error {
 	key := os.Getenv("COSIGN_KEY")
 	if key == "" {
 		fmt.Fprintln(os.Stderr, "nothing is signed: COSIGN_KEY names no key")
@@ -34,6 +34,9 @@ func (r *release) sign(ctx context.Context, built []image) error {
 	}
 	if !r.push {
 		return nil
+	}
+	if err := cosign("sign", chart); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "release-sign-")
 	if err != nil {

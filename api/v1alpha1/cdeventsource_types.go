@@ -5,7 +5,6 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
@@ -48,7 +47,7 @@ type CDEventSourceSpec struct {
 	// filters select events, in the dialect of Knative's Trigger. An event is sent if it
 	// passes all filters. All filters together may have 64 KiB of JSON, and their CESQL
 	// expressions 4 KiB.
-	Filters []eventingv1.SubscriptionsAPIFilter `json:"filters,omitempty"`
+	Filters []Filter `json:"filters,omitempty"`
 	// delivery specifies how events are sent and retried. Durations are in ISO 8601 (PT30S);
 	// 30s is accepted too. Years and months are refused.
 	Delivery *eventingduckv1.DeliverySpec `json:"delivery,omitempty"`

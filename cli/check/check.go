@@ -59,7 +59,7 @@ func (c *Checker) tryIn() string {
 
 // Run runs all checks. The error says that the API server does not answer at all.
 func (c *Checker) Run(ctx context.Context) ([]Result, error) {
-	version, err := c.ServerVersion()
+	version, err := c.ServerVersion(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ const tested = "the product is tested with Kubernetes " + testedKubernetes + " a
 // serving looks whether Knative Serving is installed, and which version it has.
 func (c *Checker) serving(ctx context.Context) Result {
 	const name = "Knative Serving"
-	served, err := c.Served(servingv1.SchemeGroupVersion)
+	served, err := c.Served(ctx, servingv1.SchemeGroupVersion)
 	if err != nil {
 		return unseen(name, err)
 	}
@@ -81,7 +81,7 @@ func (c *Checker) serving(ctx context.Context) Result {
 // definitions looks whether the API server serves all kinds, and which version they are of.
 func (c *Checker) definitions(ctx context.Context) Result {
 	const name = "Custom resources"
-	served, err := c.Served(v1alpha1.SchemeGroupVersion)
+	served, err := c.Served(ctx, v1alpha1.SchemeGroupVersion)
 	if err != nil {
 		return unseen(name, err)
 	}

@@ -137,7 +137,7 @@ func (e *env) completeFlags(root *cobra.Command) {
 		root.RegisterFlagCompletionFunc(
 			"context",
 			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-				raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
+				raw, err := e.connection.config().RawConfig()
 				if err != nil {
 					return nil, cobra.ShellCompDirectiveNoFileComp
 				}

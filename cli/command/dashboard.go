@@ -74,10 +74,10 @@ func (e *env) dashboard() *cobra.Command {
 
 // cluster is the name of the context, or nothing.
 func (e *env) cluster() string {
-	if name := *e.flags.Context; name != "" {
+	if name := e.connection.overrides.CurrentContext; name != "" {
 		return name
 	}
-	raw, err := e.flags.ToRawKubeConfigLoader().RawConfig()
+	raw, err := e.connection.config().RawConfig()
 	if err != nil {
 		return ""
 	}

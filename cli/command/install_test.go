@@ -30,7 +30,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/command"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
@@ -67,7 +67,7 @@ func (f *fleetOf) admission(t *testing.T) {
 			t.Errorf("admission: %v", err)
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		if err := source.Check(&s, fleet.System, transports.Schemes); err != nil {
+		if err := valid.Check(&s, fleet.System, transports.Schemes); err != nil {
 			review.Response.Allowed = false
 			review.Response.Result = &metav1.Status{Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: "validation failed: " + err.Error()}
 		}

@@ -52,7 +52,7 @@ func (e *env) lint() *cobra.Command {
 		if len(files) == 0 {
 			return misused("nothing to read; name files or folders with -f, or - for the standard input")
 		}
-		l := &lint.Linter{System: e.system, Namespace: *e.flags.Namespace}
+		l := &lint.Linter{System: e.system, Namespace: e.connection.overrides.Context.Namespace}
 		read, err := e.lintAll(l, files, recursive)
 		if err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
@@ -31,9 +32,6 @@ type output struct {
 	format string
 	// more are formats that only some commands have: wide and name.
 	more []string
-	// jsonpath are the only templates. With go-template, which calls methods by name, the linker keeps every exported
-	// method of the program: it would be half as large again.
-	jsonpath *genericclioptions.JSONPathPrintFlags
 }
 
 const (
@@ -43,7 +41,7 @@ const (
 
 // addOutput adds the flag to a command.
 func addOutput(c *cobra.Command, more ...string) *output {
-	o := &output{jsonpath: genericclioptions.NewJSONPathPrintFlags("", true), more: more}
+	o := &output{more: more}
 	formats := o.formats()
 	c.Flags().StringVarP(&o.format, "output", "o", "", "Output format. One of: "+strings.Join(formats, ", "))
 	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
@@ -51,8 +49,7 @@ func addOutput(c *cobra.Command, more ...string) *output {
 }
 
 func (o *output) formats() []string {
-	out := append((&genericclioptions.JSONYamlPrintFlags{}).AllowedFormats(), "jsonpath=…")
-	return append(out, o.more...)
+	return append([]string{"json", "yaml", "kyaml", "jsonpath=…"}, o.more...)
 }
 
 // is reports whether one of the formats that only some commands have was chosen.
@@ -60,21 +57,40 @@ func (o *output) is(format string) bool {
 	return o.format == format && strings.Contains(strings.Join(o.more, " "), format)
 }
 
-// printer returns what prints objects for programs; nil for people, and for names.
+// printer returns what prints objects for programs; nil for people, and for names. There is no go-template: it calls
+// methods by name, and the linker would keep every exported method of the program, which is half as large again.
 func (o *output) printer() (printers.ResourcePrinter, error) {
 	if o.format == "" || o.is(formatWide) || o.is(formatName) {
 		return nil, nil //nolint:nilnil // people
 	}
-	p, err := genericclioptions.NewJSONYamlPrintFlags().ToPrinter(o.format)
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		p, err = o.jsonpath.ToPrinter(o.format)
+	switch o.format {
+	case "json":
+		return &printers.JSONPrinter{}, nil
+	case "yaml":
+		return &printers.YAMLPrinter{}, nil
+	case "kyaml":
+		return &printers.KYAMLPrinter{}, nil
 	}
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
+	format, template, _ := strings.Cut(o.format, "=")
+	if !slices.Contains([]string{"jsonpath", "jsonpath-as-json", "jsonpath-file"}, format) {
 		return nil, misused("-o %s is not known; use one of %s", o.format, strings.Join(o.formats(), ", "))
 	}
+	if template == "" {
+		return nil, misused("-o %s needs a template, such as -o jsonpath='{.kind}'", format)
+	}
+	if format == "jsonpath-file" {
+		raw, err := os.ReadFile(template) //nolint:gosec // the user's own file
+		if err != nil {
+			return nil, misused("-o jsonpath-file: %w", err)
+		}
+		template = string(raw)
+	}
+	p, err := printers.NewJSONPathPrinter(template)
 	if err != nil {
 		return nil, misused("-o %s: %w", o.format, err)
 	}
+	p.AllowMissingKeys(true)
+	p.EnableJSONOutput(format == "jsonpath-as-json")
 	return p, nil
 }
 

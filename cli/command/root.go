@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 
@@ -42,8 +41,8 @@ type Options struct {
 // env is what all commands share.
 type env struct {
 	Options
-	flags  *genericclioptions.ConfigFlags
-	system string
+	connection *connection
+	system     string
 }
 
 // Completer is the name under which kubectl calls a plugin's program to complete a command line.
@@ -52,7 +51,7 @@ const Completer = "kubectl_complete-cdevents"
 // New returns the command. If the program is called by the name Completer, it completes the command line that
 // its arguments are.
 func New(o Options, args []string) *cobra.Command {
-	e := &env{Options: o, flags: genericclioptions.NewConfigFlags(true)}
+	e := &env{Options: o, connection: newConnection()}
 	if e.Screen == nil {
 		e.Screen = screen.New(o.Out, o.Getenv)
 	}
@@ -72,12 +71,7 @@ func New(o Options, args []string) *cobra.Command {
 	root.SetIn(o.In)
 	root.SetOut(o.Out)
 	root.SetErr(o.ErrOut)
-	e.flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
-		c.QPS, c.Burst = 50, 100
-		return c
-	}
-	e.flags.CacheDir = nil // nothing is cached
-	e.flags.AddFlags(root.PersistentFlags())
+	e.connection.addFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&e.system, "system-namespace", "knative-cdevents", "The namespace of the controller")
 	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard(), e.check(), e.lint(), e.create(),
 		e.testEvent(), e.compare(), e.version(), e.completion())
@@ -122,17 +116,18 @@ func (e *env) reader() (*reader.Reader, error) {
 
 // config is how to connect to that cluster.
 func (e *env) config() (*rest.Config, error) {
-	cfg, err := e.flags.ToRESTConfig()
+	cfg, err := e.connection.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("choosing a cluster: %w", err)
 	}
+	cfg.QPS, cfg.Burst = 50, 100
 	cfg.UserAgent = "kubectl-cdevents/" + released.Current()
 	return cfg, nil
 }
 
 // namespace returns the namespace that the flags choose, or that of the context.
 func (e *env) namespace() (string, error) {
-	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := e.connection.config().Namespace()
 	if err != nil {
 		return "", fmt.Errorf("choosing a namespace: %w", err)
 	}

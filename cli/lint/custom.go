@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/config"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // custom checks an object of this project.
@@ -146,7 +146,7 @@ func (o *object) source() {
 			}
 		}
 	}
-	o.invalid("", source.Check(&s, o.System, transports.Schemes))
+	o.invalid("", valid.Check(&s, o.System, transports.Schemes))
 }
 
 func refNamespace(s *v1alpha1.CDEventSource) *string {

@@ -5,6 +5,7 @@ package reader
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,11 +16,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -167,29 +169,22 @@ func (r *Reader) Create(
 }
 
 // ServerVersion returns the version of Kubernetes, such as v1.36.0.
-func (r *Reader) ServerVersion() (string, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(r.config)
-	if err != nil {
-		return "", fmt.Errorf("asking for the version of Kubernetes: %w", err)
-	}
-	v, err := d.ServerVersion()
-	if err != nil {
+func (r *Reader) ServerVersion(ctx context.Context) (string, error) {
+	var v version.Info
+	if err := r.discover(ctx, "/version", &v); err != nil {
 		return "", fmt.Errorf("asking for the version of Kubernetes: %w", err)
 	}
 	return v.GitVersion, nil
 }
 
 // Served returns the resources of a group and version that the API server serves; none if it does not know the group.
-func (r *Reader) Served(groupVersion schema.GroupVersion) ([]string, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(r.config)
-	if err != nil {
-		return nil, fmt.Errorf("asking for resources: %w", err)
+func (r *Reader) Served(ctx context.Context, groupVersion schema.GroupVersion) ([]string, error) {
+	var list metav1.APIResourceList
+	err := r.discover(ctx, "/apis/"+groupVersion.String(), &list)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	list, err := d.ServerResourcesForGroupVersion(groupVersion.String())
 	if err != nil {
-		if known(err) || strings.Contains(err.Error(), "could not find the requested resource") {
-			return nil, nil
-		}
 		return nil, fmt.Errorf("asking for resources of %s: %w", groupVersion, err)
 	}
 	var out []string
@@ -199,6 +194,18 @@ func (r *Reader) Served(groupVersion schema.GroupVersion) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// discover reads what the API server says of itself.
+func (r *Reader) discover(ctx context.Context, path string, into any) error {
+	raw, err := r.Serving.RESTClient().Get().AbsPath(path).Do(ctx).Raw()
+	if err != nil {
+		return err //nolint:wrapcheck // the callers say what they asked for
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil
 }
 
 // Definitions are the resources that an installation has.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reader reads what a user may see of deliveries, rollouts and gates.
+// Package reader reads what a user may see of deliveries, rollouts and gates. It uses clients of single groups, and no
+// client of client-go for discovery or for all of Kubernetes: these register every type of Kubernetes, which would be a
+// quarter of the plugin.
 //
 // Its invariant: it only gets, lists and watches, with the credentials that it is given. What the
 // user may not read is an error that says which right is missing, and never an empty answer.
@@ -17,7 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
-	"knative.dev/serving/pkg/client/clientset/versioned"
+	servingclient "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
@@ -28,7 +30,7 @@ type Reader struct {
 	// Events reads the kinds of this project.
 	Events *client.Clientset
 	// Serving reads those of Knative Serving.
-	Serving versioned.Interface
+	Serving servingclient.ServingV1Interface
 	// System is the namespace of the controller.
 	System string
 
@@ -46,7 +48,7 @@ func New(cfg *rest.Config, system string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	serving, err := versioned.NewForConfig(cfg)
+	serving, err := servingclient.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for Knative Serving: %w", err)
 	}
@@ -78,7 +80,7 @@ func pages[T any](list func(metav1.ListOptions) (items []T, more string, err err
 // Services returns the Knative Services of a namespace, or of all if it is empty.
 func (r *Reader) Services(ctx context.Context, namespace string) ([]servingv1.Service, error) {
 	out, err := pages(func(o metav1.ListOptions) ([]servingv1.Service, string, error) {
-		l, err := r.Serving.ServingV1().Services(namespace).List(ctx, o)
+		l, err := r.Serving.Services(namespace).List(ctx, o)
 		if err != nil {
 			return nil, "", err
 		}
@@ -89,7 +91,7 @@ func (r *Reader) Services(ctx context.Context, namespace string) ([]servingv1.Se
 
 // Service returns one Knative Service.
 func (r *Reader) Service(ctx context.Context, namespace, name string) (*servingv1.Service, error) {
-	s, err := r.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	s, err := r.Serving.Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	return s, explainOne(err, services, "Knative Service", namespace, name)
 }
 
@@ -97,7 +99,7 @@ func (r *Reader) Service(ctx context.Context, namespace, name string) (*servingv
 func (r *Reader) Revisions(ctx context.Context, namespace, service string) ([]servingv1.Revision, error) {
 	out, err := pages(func(o metav1.ListOptions) ([]servingv1.Revision, string, error) {
 		o.LabelSelector = "serving.knative.dev/service=" + service
-		l, err := r.Serving.ServingV1().Revisions(namespace).List(ctx, o)
+		l, err := r.Serving.Revisions(namespace).List(ctx, o)
 		if err != nil {
 			return nil, "", err
 		}

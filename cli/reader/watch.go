@@ -69,7 +69,7 @@ func (r *Reader) GateFeed(namespace string) *Feed {
 
 // ServiceFeed watches the Knative Services of a namespace, or of all.
 func (r *Reader) ServiceFeed(namespace string) *Feed {
-	api := r.Serving.ServingV1().Services(namespace)
+	api := r.Serving.Services(namespace)
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return api.List(ctx, o)

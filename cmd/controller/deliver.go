@@ -19,7 +19,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
@@ -27,12 +29,13 @@ import (
 // deliver wires the ledger, and the delivery that sends from it.
 func (e *emitting) deliver(ctx context.Context) {
 	e.journal(ctx)
-	e.keeper = credentials.NewKeeper(kubeclient.Get(ctx), transports.Schemes, apiserver.Audiences(e.config)...)
+	e.keeper = credentials.NewKeeper(clientset.API{Interface: kubeclient.Get(ctx)}, transports.Schemes, apiserver.Audiences(e.config)...)
+	authorities := trust.New()
 	access := transport.Access{
 		Addresses: transport.Addresses{
 			Refused: apiserver.Prefixes(e.config), RefusedPorts: e.endpoints.List, Hosts: e.settings.SinkHosts,
 		},
-		Credentials: e.keeper, Trust: transport.NewTrust(),
+		Credentials: e.keeper, Trust: authorities,
 	}
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
 		Ledger: e.ledger, Transport: transports.New(access), Render: cdevents.Render, Filters: e.filters,
@@ -50,7 +53,7 @@ func (e *emitting) deliver(ctx context.Context) {
 	_, err = e.sources.AddEventHandler(changes)
 	must(ctx, "watching CDEventSources", err)
 	must(ctx, "watching namespaces", e.namespaces.OnChange(changes.Relabelled))
-	_, err = e.bundles.AddEventHandler(source.TrustBundles(ctx, access.Trust, e.delivery))
+	_, err = e.bundles.AddEventHandler(source.TrustBundles(ctx, authorities, e.delivery))
 	must(ctx, "watching trust bundles", err)
 }
 

@@ -29,7 +29,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/store"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -43,7 +43,7 @@ const (
 // emitting sends events: informers, the ledger, and the delivery.
 type emitting struct {
 	*process
-	settings *settings.Store
+	settings *store.Store
 	// reconfigured is notified when the settings have changed.
 	reconfigured interface{ Reconfigured() }
 
@@ -77,7 +77,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 	var err error
 	e.metrics, err = delivery.NewInstruments() //nolint:contextcheck // counters start at zero
 	must(ctx, "making the metrics", err)
-	e.settings, err = settings.NewStore(ctx, cmw, e.configured)
+	e.settings, err = store.New(ctx, cmw, e.configured)
 	must(ctx, "reading the configuration", err)
 	e.trace(ctx)
 	sending, stop := context.WithCancel(ctx)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"log"
 
 	"knative.dev/pkg/injection"
@@ -42,7 +43,7 @@ func run() error {
 	if cfg.QPS == 0 {
 		cfg.QPS, cfg.Burst = qps, burst
 	}
-	if err := checkNamespace(system.Namespace()); err != nil {
+	if err := checkNamespace(os.Getenv(system.NamespaceEnvKey)); err != nil {
 		return err
 	}
 	stopping, end := context.WithCancelCause(signals.NewContext())
@@ -61,13 +62,10 @@ func run() error {
 	return nil
 }
 
-// notSet is the default of SYSTEM_NAMESPACE that a test package of Eventing sets.
-const notSet = "knative-testing"
-
 // checkNamespace returns an error if SYSTEM_NAMESPACE is not set: the namespace of the
 // ledger would not exist.
 func checkNamespace(namespace string) error {
-	if namespace == notSet {
+	if namespace == "" {
 		return fmt.Errorf("the environment variable %s is not set; set it to the namespace of the controller, "+
 			"as config/500-controller.yaml does from the pod's own", system.NamespaceEnvKey)
 	}

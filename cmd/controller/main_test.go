@@ -11,7 +11,7 @@ func TestCheckNamespace(t *testing.T) {
 	if err := checkNamespace("knative-cdevents"); err != nil {
 		t.Error(err)
 	}
-	if err := checkNamespace(notSet); err == nil || !strings.Contains(err.Error(), "SYSTEM_NAMESPACE") {
+	if err := checkNamespace(""); err == nil || !strings.Contains(err.Error(), "SYSTEM_NAMESPACE") {
 		t.Errorf("got %v", err)
 	}
 }

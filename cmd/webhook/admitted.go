@@ -22,6 +22,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // admitted is a CDEventSource under admission. It is validated on writes, and never
@@ -68,7 +69,7 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if err := a.budget.Spend(&a.CDEventSource); err != nil {
 		return err
 	}
-	if err := source.Check(&a.CDEventSource, a.system, transports.Schemes); err != nil {
+	if err := valid.Check(&a.CDEventSource, a.system, transports.Schemes); err != nil {
 		return err
 	}
 	return a.tooMany(ctx)
@@ -90,7 +91,7 @@ func (a *admitted) tooMany(ctx context.Context) *apis.FieldError {
 	}
 	return &apis.FieldError{
 		Message: "invalid value", Paths: []string{"metadata.namespace"},
-		Details: source.TooMany(a.Namespace, a.system).Error(),
+		Details: valid.TooMany(a.Namespace, a.system).Error(),
 	}
 }
 

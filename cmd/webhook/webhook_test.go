@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/configmap"
@@ -47,9 +46,9 @@ func TestRefusedSources(t *testing.T) {
 		"neither ref nor uri":          func(a *admitted) { a.Spec.Sink.URI = nil },
 		"which cannot receive events":  named(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Revision", Name: "cart-1"}),
 		"names an object in namespace": named(duckv1.KReference{APIVersion: "v1", Kind: "Service", Namespace: "bank", Name: "cart"}),
-		"write NOT (type = 'x')":       func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "NOT type = 'x'"}} },
-		"has the attribute team":       func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "team != 'web'"}} },
-		"spec.filters[0]":              func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}} },
+		"write NOT (type = 'x')":       func(a *admitted) { a.Spec.Filters = []v1alpha1.Filter{{CESQL: "NOT type = 'x'"}} },
+		"has the attribute team":       func(a *admitted) { a.Spec.Filters = []v1alpha1.Filter{{CESQL: "team != 'web'"}} },
+		"spec.filters[0]":              func(a *admitted) { a.Spec.Filters = []v1alpha1.Filter{{CESQL: "1 + 1"}} },
 		"spec.namespaceSelector":       func(a *admitted) { a.Spec.NamespaceSelector = &metav1.LabelSelector{} },
 		"spec.environment.id is empty": func(a *admitted) { a.Spec.Environment = &v1alpha1.Environment{} },
 		"spec.ceOverrides and spec.environment": func(a *admitted) {
@@ -57,7 +56,7 @@ func TestRefusedSources(t *testing.T) {
 			a.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": strings.Repeat("<", 2000)}}
 		},
 		"spec.filters has": func(a *admitted) {
-			a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"type": strings.Repeat("x", 70_000)}}}
+			a.Spec.Filters = []v1alpha1.Filter{{Exact: map[string]string{"type": strings.Repeat("x", 70_000)}}}
 		},
 		"is an address with a zone": func(a *admitted) { a.Spec.Sink.URI.Host = "[fd00::5%.svc.cluster.local]" },
 		"is not ASCII":              func(a *admitted) { a.Spec.Sink.URI.Host = "gİthub.com" },
@@ -151,7 +150,7 @@ func TestSourceLimit(t *testing.T) {
 		t.Error(err)
 	}
 	before, after := in("shop", count), in("shop", count)
-	after.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "TRUE"}}
+	after.Spec.Filters = []v1alpha1.Filter{{CESQL: "TRUE"}}
 	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err != nil {
 		t.Error(err)
 	}
@@ -169,7 +168,7 @@ func TestBudgetOfANamespace(t *testing.T) {
 		return arriving(func(a *admitted) {
 			a.budget = budget
 			for range 4 {
-				a.Spec.Filters = append(a.Spec.Filters, eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE" + strings.Repeat(" ", 1020)})
+				a.Spec.Filters = append(a.Spec.Filters, v1alpha1.Filter{CESQL: "TRUE" + strings.Repeat(" ", 1020)})
 			}
 			change(a)
 		})
@@ -203,7 +202,7 @@ func TestUnchangedInvalidSpecIsAdmitted(t *testing.T) {
 	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err != nil {
 		t.Error(err)
 	}
-	after.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "TRUE"}}
+	after.Spec.Filters = []v1alpha1.Filter{{CESQL: "TRUE"}}
 	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err == nil {
 		t.Error("a change to an invalid spec was admitted")
 	}

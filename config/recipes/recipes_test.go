@@ -32,7 +32,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // documents returns the objects of a recipe, by kind.
@@ -61,7 +61,7 @@ func sourceOf(t *testing.T, file string) *v1alpha1.CDEventSource {
 		t.Fatal(err)
 	}
 	s.Namespace = "shop"
-	if err := source.Check(s, "knative-cdevents", httptransport.Schemes); err != nil {
+	if err := valid.Check(s, "knative-cdevents", httptransport.Schemes); err != nil {
 		t.Fatal(err)
 	}
 	return s

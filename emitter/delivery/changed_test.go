@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -39,7 +39,7 @@ func TestEventWaitsForTheNewSinksAddress(t *testing.T) {
 func TestNothingIsSentForAnInvalidSource(t *testing.T) {
 	good, bad := sourceTo("good", "sink"), sourceTo("bad", "elsewhere")
 	bad.Unread = []tolerant.FieldError{{Path: "spec.filters[1].exact", Message: "must be an object, not this number"}}
-	bad.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev."}}}
+	bad.Spec.Filters = []v1alpha1.Filter{{Prefix: map[string]string{"type": "dev."}}}
 	s := newStage(t, good, bad)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
 	s.eventually(t, "the valid source receives its events", func() bool { return s.pending("uid-good") == 0 })
@@ -49,7 +49,7 @@ func TestNothingIsSentForAnInvalidSource(t *testing.T) {
 	}
 	corrected := sourceTo("bad", "elsewhere")
 	corrected.Generation, corrected.Status.ObservedGeneration = 2, 2
-	corrected.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
+	corrected.Spec.Filters = []v1alpha1.Filter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
 	s.UpdateSource(corrected)
 	s.eventually(t, "the events are delivered after the correction", func() bool { return s.pending("uid-bad") == 0 })
 	if got := s.received(); len(got) != 3 {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/reconciler"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -152,7 +152,7 @@ func TestShutdownDuringAnOutageIsQuick(t *testing.T) {
 
 func TestEventWaitsForAValidFilter(t *testing.T) {
 	src := sourceTo("all", "sink")
-	src.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "this is not CESQL ("}}
+	src.Spec.Filters = []v1alpha1.Filter{{CESQL: "this is not CESQL ("}}
 	s := newStage(t, src)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
 	s.eventually(t, "the problem is reported", func() bool {
@@ -168,7 +168,7 @@ func TestEventWaitsForAValidFilter(t *testing.T) {
 	}
 	corrected := sourceTo("all", "sink")
 	corrected.Generation, corrected.Status.ObservedGeneration = 2, 2
-	corrected.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
+	corrected.Spec.Filters = []v1alpha1.Filter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
 	s.UpdateSource(corrected)
 	s.eventually(t, "the events are delivered after the correction", func() bool { return s.pending("uid-all") == 0 })
 	if got := s.received(); len(got) != 1 || !strings.HasSuffix(got[0], "deployed") || len(s.dropped) > 0 {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
@@ -161,7 +160,7 @@ func TestProblemEndsWhenTheSpecIsCorrected(t *testing.T) {
 		time.Sleep(time.Second)
 		corrected := sourceTo("bad", "sink")
 		corrected.Generation, corrected.Status.ObservedGeneration = 2, 2
-		corrected.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service.deployed"}}}
+		corrected.Spec.Filters = []v1alpha1.Filter{{Prefix: map[string]string{"type": "dev.cdevents.service.deployed"}}}
 		s.UpdateSource(corrected)
 		time.Sleep(time.Hour)
 		if _, _, _, problem := s.SourceStatus("uid-bad"); problem != "" || s.pending("uid-bad") > 0 {

@@ -31,7 +31,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -76,7 +78,7 @@ func TestUpgradeSendsJournaledEvents(t *testing.T) {
 func overHTTP(kube kubernetes.Interface) transport.Transport {
 	return httptransport.NewClients(transport.Access{
 		Addresses:   transport.Addresses{Allowed: loopback},
-		Credentials: credentials.NewKeeper(kube, httptransport.Schemes), Trust: transport.NewTrust(),
+		Credentials: credentials.NewKeeper(clientset.API{Interface: kube}, httptransport.Schemes), Trust: trust.New(),
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
@@ -64,15 +63,15 @@ func TestMissingAttributes(t *testing.T) {
 		}
 	}
 	// "not" passes if its filter does not pass (Subscriptions API).
-	if got := decide(t, filters{{Not: &eventingv1.SubscriptionsAPIFilter{CESQL: "team = 'web'"}}}, probe()); got != "yes" {
+	if got := decide(t, filters{{Not: &v1alpha1.Filter{CESQL: "team = 'web'"}}}, probe()); got != "yes" {
 		t.Error(got)
 	}
 }
 
 // An error does not count as a no. It fails the filter unless another part decides.
 func TestFilterErrors(t *testing.T) {
-	errs := eventingv1.SubscriptionsAPIFilter{CESQL: "NOT type = 'x'"}
-	yes, no := eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "FALSE"}
+	errs := v1alpha1.Filter{CESQL: "NOT type = 'x'"}
+	yes, no := v1alpha1.Filter{CESQL: "TRUE"}, v1alpha1.Filter{CESQL: "FALSE"}
 	for name, c := range map[string]struct {
 		f    filters
 		want string
@@ -149,7 +148,7 @@ func TestCheckRejectsFiltersThatFailOnASample(t *testing.T) {
 			t.Errorf("%s: rejected with version 0.4", text)
 		}
 	}
-	deepInside := append(many(1), eventingv1.SubscriptionsAPIFilter{Any: filters{{Not: &eventingv1.SubscriptionsAPIFilter{CESQL: "NOT type = 'x'"}}}})
+	deepInside := append(many(1), v1alpha1.Filter{Any: filters{{Not: &v1alpha1.Filter{CESQL: "NOT type = 'x'"}}}})
 	if err := Check(deepInside, all); err == nil || !strings.Contains(err.Error(), "spec.filters[1]") {
 		t.Error(err)
 	}

@@ -11,13 +11,14 @@ import (
 	cesqlerrors "github.com/cloudevents/sdk-go/sql/v2/errors"
 	"github.com/cloudevents/sdk-go/sql/v2/utils"
 	"github.com/cloudevents/sdk-go/v2/event"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // Check returns every mistake in filters, tried on samples of all events. It is stricter
 // than Compile: an expression that fails on a sample would hold such events, and one that
 // reads an attribute that no sample has would let nothing pass.
-func Check(filters []eventingv1.SubscriptionsAPIFilter, samples []event.Event) error {
+func Check(filters []v1alpha1.Filter, samples []event.Event) error {
 	compiled, err := compile(filters)
 	if err != nil {
 		return err

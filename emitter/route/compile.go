@@ -7,10 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
-	"knative.dev/eventing/pkg/eventfilter"
-	"knative.dev/eventing/pkg/eventfilter/subscriptionsapi"
-
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
@@ -29,9 +25,9 @@ const MaxExpressions = 4 << 10
 
 // Compile returns one filter for a list, all of which must pass. Eventing's own compiler
 // skips a filter that it cannot parse, and then lets everything pass.
-func Compile(filters []eventingv1.SubscriptionsAPIFilter) (Filter, error) { return compile(filters) }
+func Compile(filters []v1alpha1.Filter) (Filter, error) { return compile(filters) }
 
-func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
+func compile(filters []v1alpha1.Filter) (allOf, error) {
 	if size := ExpressionSize(filters); size > MaxExpressions {
 		return nil, fmt.Errorf("spec.filters has CESQL expressions of %d bytes; together they must not have more than "+
 			"%d", size, MaxExpressions)
@@ -60,13 +56,13 @@ func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
 
 // ExpressionSize returns the length of all CESQL expressions in filters, nested ones included,
 // in bytes.
-func ExpressionSize(filters []eventingv1.SubscriptionsAPIFilter) int {
+func ExpressionSize(filters []v1alpha1.Filter) int {
 	size := 0
 	for i := range filters {
 		f := &filters[i]
 		size += len(f.CESQL) + ExpressionSize(f.All) + ExpressionSize(f.Any)
 		if f.Not != nil {
-			size += ExpressionSize([]eventingv1.SubscriptionsAPIFilter{*f.Not})
+			size += ExpressionSize([]v1alpha1.Filter{*f.Not})
 		}
 	}
 	return size
@@ -75,7 +71,7 @@ func ExpressionSize(filters []eventingv1.SubscriptionsAPIFilter) int {
 // compiler counts how many more filters are allowed.
 type compiler struct{ left int }
 
-func (c *compiler) filter(f *eventingv1.SubscriptionsAPIFilter, depth int) (Filter, error) {
+func (c *compiler) filter(f *v1alpha1.Filter, depth int) (Filter, error) {
 	c.left--
 	switch {
 	case c.left < 0:
@@ -101,16 +97,16 @@ func (c *compiler) filter(f *eventingv1.SubscriptionsAPIFilter, depth int) (Filt
 	case f.CESQL != "":
 		return newExpression(f.CESQL)
 	case len(f.Exact) > 0:
-		return compared(f.Exact, subscriptionsapi.NewExactFilter)
+		return newComparison(f.Exact, func(value, text string) bool { return value == text })
 	case len(f.Prefix) > 0:
-		return compared(f.Prefix, subscriptionsapi.NewPrefixFilter)
+		return newComparison(f.Prefix, strings.HasPrefix)
 	case len(f.Suffix) > 0:
-		return compared(f.Suffix, subscriptionsapi.NewSuffixFilter)
+		return newComparison(f.Suffix, strings.HasSuffix)
 	}
 	return nil, errNotAFilter
 }
 
-func (c *compiler) filters(filters []eventingv1.SubscriptionsAPIFilter, depth int) ([]Filter, error) {
+func (c *compiler) filters(filters []v1alpha1.Filter, depth int) ([]Filter, error) {
 	var out []Filter
 	for i := range filters {
 		f, err := c.filter(&filters[i], depth-1)
@@ -124,7 +120,7 @@ func (c *compiler) filters(filters []eventingv1.SubscriptionsAPIFilter, depth in
 
 // dialects returns the dialects that a filter uses. Eventing applies the first one and
 // ignores the others.
-func dialects(f *eventingv1.SubscriptionsAPIFilter) []string {
+func dialects(f *v1alpha1.Filter) []string {
 	var out []string
 	for _, d := range []struct {
 		name string
@@ -145,18 +141,17 @@ func dialects(f *eventingv1.SubscriptionsAPIFilter) []string {
 	return out
 }
 
-func compared(with map[string]string, by func(map[string]string) (eventfilter.Filter, error)) (Filter, error) {
-	for name := range with {
-		if name != "" && !v1alpha1.IsAttribute(name) {
+func newComparison(with map[string]string, by func(value, text string) bool) (Filter, error) {
+	for name, text := range with {
+		switch {
+		case name == "" || text == "":
+			return nil, errNotAFilter
+		case !v1alpha1.IsAttribute(name):
 			return nil, fmt.Errorf("no event has an attribute %q: names of attributes have only lowercase letters and "+
 				"digits", name)
 		}
 	}
-	f, err := by(with)
-	if err != nil {
-		return nil, errNotAFilter
-	}
-	return leaf{f}, nil
+	return comparison{with, by}, nil
 }
 
 var errNotAFilter = errors.New("it is empty or not valid; specify one of exact, prefix, suffix, any, all, not, cesql")

@@ -3,10 +3,10 @@
 package route
 
 import (
-	"context"
+	"fmt"
 
+	"github.com/cloudevents/sdk-go/sql/v2/utils"
 	"github.com/cloudevents/sdk-go/v2/event"
-	"knative.dev/eventing/pkg/eventfilter"
 )
 
 // Filter decides whether an event passes. An error means that it is not known.
@@ -21,8 +21,11 @@ type (
 	allOf []Filter
 	anyOf []Filter
 	notOf struct{ Filter }
-	// leaf is a filter of Eventing; it compares strings.
-	leaf struct{ eventfilter.Filter }
+	// comparison compares attributes, as text, with what each of them must be like.
+	comparison struct {
+		with map[string]string
+		by   func(value, text string) bool
+	}
 )
 
 func (f allOf) Passes(ev event.Event) (bool, error) { return until(f, false, ev) }
@@ -34,8 +37,14 @@ func (f notOf) Passes(ev event.Event) (bool, error) {
 	return !ok && err == nil, err
 }
 
-func (f leaf) Passes(ev event.Event) (bool, error) {
-	return f.Filter.Filter(context.Background(), ev) != eventfilter.FailFilter, nil
+func (f comparison) Passes(ev event.Event) (bool, error) {
+	for name, text := range f.with {
+		value := utils.GetAttribute(ev, name)
+		if value == nil || !f.by(fmt.Sprint(value), text) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // until looks for a filter with the deciding answer. Without one, an error leaves the

@@ -8,27 +8,25 @@ import (
 	"testing"
 	"time"
 
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
-
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-type filters = []eventingv1.SubscriptionsAPIFilter
+type filters = []v1alpha1.Filter
 
 func cesql(expression string) filters { return filters{{CESQL: expression}} }
 
 // deep returns a filter that is nested in so many others.
 func deep(levels int) filters {
-	f := eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"type": "x"}}
+	f := v1alpha1.Filter{Exact: map[string]string{"type": "x"}}
 	for i := range levels {
 		switch i % 3 {
 		case 0:
 			inner := f
-			f = eventingv1.SubscriptionsAPIFilter{Not: &inner}
+			f = v1alpha1.Filter{Not: &inner}
 		case 1:
-			f = eventingv1.SubscriptionsAPIFilter{All: filters{f, f}}
+			f = v1alpha1.Filter{All: filters{f, f}}
 		default:
-			f = eventingv1.SubscriptionsAPIFilter{Any: filters{f}}
+			f = v1alpha1.Filter{Any: filters{f}}
 		}
 	}
 	return filters{f}
@@ -69,7 +67,7 @@ func TestHostileFilters(t *testing.T) {
 		"unknown function":           {cesql("NOWHERE(type) = 'x'"), "a function that CESQL does not have"},
 		"all and cesql":              {filters{{All: many(1), CESQL: "1 + 1"}}, "all and cesql, but"},
 		"exact and prefix":           {filters{{Exact: map[string]string{"type": "x"}, Prefix: map[string]string{"type": "y"}}}, "exact and prefix, but"},
-		"all and any, nested":        {filters{{Not: &eventingv1.SubscriptionsAPIFilter{Any: many(1), All: many(1)}}}, "all and any, but"},
+		"all and any, nested":        {filters{{Not: &v1alpha1.Filter{Any: many(1), All: many(1)}}}, "all and any, but"},
 		"no such attribute":          {filters{{Prefix: map[string]string{"Type": "dev."}}}, `no event has an attribute "Type"`},
 		"no such attribute, nested":  {filters{{Any: filters{{Suffix: map[string]string{"ce-type": "x"}}}}}, `no event has an attribute "ce-type"`},
 		"an extension":               {filters{{Exact: map[string]string{"traceparent": "x"}}}, ""},
@@ -118,7 +116,7 @@ func TestFiltersDoNotLeak(t *testing.T) {
 	for source.Generation = range int64(1000) {
 		source.Spec.Filters = filters{{Any: filters{{All: many(3)}, {All: many(3)}}}, {Any: filters{{All: many(2)}, {CESQL: "TRUE"}}}}
 		if source.Generation%2 == 1 {
-			source.Spec.Filters = append(source.Spec.Filters, eventingv1.SubscriptionsAPIFilter{Any: filters{{All: many(3)}, {CESQL: "1 +"}}})
+			source.Spec.Filters = append(source.Spec.Filters, v1alpha1.Filter{Any: filters{{All: many(3)}, {CESQL: "1 +"}}})
 		}
 		if ok, err := f.Passes(source, probe()); ok == (err != nil) {
 			t.Fatal(ok, err)

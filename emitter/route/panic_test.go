@@ -5,8 +5,6 @@ package route
 import (
 	"testing"
 
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
-
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -17,7 +15,7 @@ import (
 // otherwise, nothing about the object would be journaled any more.
 func TestEventWhoseRenderingPanicsIsJournaled(t *testing.T) {
 	s := sourceNamed("filtered")
-	filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"})(s)
+	filter(v1alpha1.Filter{CESQL: "TRUE"})(s)
 	r := router(s)
 	r.Render = func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (cdevents.Rendered, error) {
 		panic("a bug")

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -51,19 +50,19 @@ func TestRecipients(t *testing.T) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 		}, invalid},
 		"being deleted":           {func(s *v1alpha1.CDEventSource) { now := metav1.Now(); s.DeletionTimestamp = &now }, excluded},
-		"prefix passes":           {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdevents.service."}}), chosen},
-		"prefix does not":         {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdeventsx."}}), excluded},
-		"exact":                   {filter(eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"subject": "service/shop/cart"}}), chosen},
-		"not":                     {filter(eventingv1.SubscriptionsAPIFilter{Not: &eventingv1.SubscriptionsAPIFilter{Suffix: map[string]string{"subject": "cart"}}}), excluded},
-		"any":                     {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"subject": "x"}}, {Suffix: map[string]string{"subject": "cart"}}}}), chosen},
-		"two filters, one fails":  {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "subject = 'x'"}), excluded},
-		"cesql":                   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.%'"}), chosen},
-		"cesql without a boolean": {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), undecided},
-		"invalid cesql":           {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "this is ( not"}), undecided},
-		"empty filter":            {filter(eventingv1.SubscriptionsAPIFilter{}), undecided},
-		"empty filter, nested":    {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{}}}), undecided},
+		"prefix passes":           {filter(v1alpha1.Filter{Prefix: map[string]string{"type": "dev.cdevents.service."}}), chosen},
+		"prefix does not":         {filter(v1alpha1.Filter{Prefix: map[string]string{"type": "dev.cdeventsx."}}), excluded},
+		"exact":                   {filter(v1alpha1.Filter{Exact: map[string]string{"subject": "service/shop/cart"}}), chosen},
+		"not":                     {filter(v1alpha1.Filter{Not: &v1alpha1.Filter{Suffix: map[string]string{"subject": "cart"}}}), excluded},
+		"any":                     {filter(v1alpha1.Filter{Any: []v1alpha1.Filter{{Exact: map[string]string{"subject": "x"}}, {Suffix: map[string]string{"subject": "cart"}}}}), chosen},
+		"two filters, one fails":  {filter(v1alpha1.Filter{CESQL: "TRUE"}, v1alpha1.Filter{CESQL: "subject = 'x'"}), excluded},
+		"cesql":                   {filter(v1alpha1.Filter{CESQL: "type LIKE 'dev.cdevents.%'"}), chosen},
+		"cesql without a boolean": {filter(v1alpha1.Filter{CESQL: "1 + 1"}), undecided},
+		"invalid cesql":           {filter(v1alpha1.Filter{CESQL: "this is ( not"}), undecided},
+		"empty filter":            {filter(v1alpha1.Filter{}), undecided},
+		"empty filter, nested":    {filter(v1alpha1.Filter{Any: []v1alpha1.Filter{{}}}), undecided},
 		"unknown CDEvents version": {func(s *v1alpha1.CDEventSource) {
-			filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"})(s)
+			filter(v1alpha1.Filter{CESQL: "TRUE"})(s)
 			s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "9"}
 		}, undecided},
 	} {
@@ -125,7 +124,7 @@ func TestOnlyTheOperatorSeesClusterScopedObjects(t *testing.T) {
 	}
 }
 
-func filter(f ...eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSource) {
+func filter(f ...v1alpha1.Filter) func(*v1alpha1.CDEventSource) {
 	return func(s *v1alpha1.CDEventSource) { s.Spec.Filters = f }
 }
 
@@ -232,7 +231,7 @@ func TestProfile(t *testing.T) {
 func TestFiltersFollowTheSource(t *testing.T) {
 	f := NewFilters()
 	s := sourceNamed("all")
-	s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "FALSE"}}
+	s.Spec.Filters = []v1alpha1.Filter{{CESQL: "FALSE"}}
 	if ok, err := f.Passes(s, probe()); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}

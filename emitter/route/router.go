@@ -22,7 +22,7 @@ type Sources interface {
 	ByUID(source types.UID) *v1alpha1.CDEventSource
 }
 
-// Settings are those of the operator. They may change at any time. settings.Store implements it.
+// Settings are those of the operator. They may change at any time. store.Store implements it.
 type Settings interface {
 	// ClusterURI identifies the cluster.
 	ClusterURI() string

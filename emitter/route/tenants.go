@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
@@ -88,7 +87,7 @@ func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSou
 }
 
 // checkFilterText rejects filters that are too long.
-func checkFilterText(filters []eventingv1.SubscriptionsAPIFilter) error {
+func checkFilterText(filters []v1alpha1.Filter) error {
 	raw, err := json.Marshal(filters)
 	if err != nil {
 		return fmt.Errorf("spec.filters cannot be read: %w", err)

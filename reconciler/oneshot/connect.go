@@ -23,13 +23,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/apiserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/awake"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/store"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -38,7 +40,7 @@ type connection struct {
 	kube    kubernetes.Interface
 	sources *source.Once
 	// settings are those of the newest request. Their cluster never changes; everything else is read again.
-	settings  atomic.Pointer[settings.Store]
+	settings  atomic.Pointer[store.Store]
 	endpoints apiserver.Endpoints
 	trust     *trusted
 }
@@ -64,8 +66,8 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 	if err != nil {
 		return Options{}, err
 	}
-	c := &connection{kube: kube, trust: &trusted{Trust: transport.NewTrust()}}
-	first, err := settings.Load(ctx, kube)
+	c := &connection{kube: kube, trust: &trusted{Trust: trust.New()}}
+	first, err := store.Load(ctx, kube)
 	if err != nil {
 		return Options{}, err
 	}
@@ -74,7 +76,7 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 	if err != nil {
 		return Options{}, err
 	}
-	keeper := credentials.NewKeeper(kube, transports.Schemes, apiserver.Audiences(config)...)
+	keeper := credentials.NewKeeper(clientset.API{Interface: kube}, transports.Schemes, apiserver.Audiences(config)...)
 	c.sources = source.NewOnce(ctx, source.Options{Client: ours, Credentials: keeper, Schemes: transports.Schemes}, system,
 		kube.Discovery(), objects)
 	return Options{
@@ -108,7 +110,7 @@ func Connect(ctx context.Context, config *rest.Config, system string, metrics Me
 }
 
 // current reads the settings.
-func (c *connection) current(ctx context.Context) (*settings.Store, error) {
+func (c *connection) current(ctx context.Context) (*store.Store, error) {
 	now, err := c.settings.Load().Again(ctx, c.kube)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ type Subjects interface {
 	List(ctx context.Context, opts metav1.ListOptions) (*v1alpha1.CDEventSubjectList, error)
 }
 
-// Settings are those of the operator, as they are now. settings.Store implements it.
+// Settings are those of the operator, as they are now. store.Store implements it.
 type Settings interface {
 	observer.Settings
 	route.Settings

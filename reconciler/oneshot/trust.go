@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"knative.dev/pkg/logging"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 )
 
 // trusted are the trust bundles as they were read last.
 type trusted struct {
-	*transport.Trust
+	*trust.Trust
 
 	mu      sync.Mutex
 	bundles map[string]*corev1.ConfigMap

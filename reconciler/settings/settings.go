@@ -192,16 +192,16 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 // effect. FromConfigMap reads one that is already in effect, and ignores unknown keys.
 func Check(c *corev1.ConfigMap) (Settings, error) {
 	s, err := FromConfigMap(Default("a-cluster"), c)
-	if keys := unknown(c); len(keys) > 0 {
+	if keys := Unknown(c); len(keys) > 0 {
 		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %q are not settings; key _example shows all settings",
 			c.Namespace, c.Name, keys))
 	}
 	return s, err
 }
 
-// unknown returns keys that are typos, or come from a later version. They are logged
+// Unknown returns keys that are typos, or come from a later version. They are logged
 // and ignored, so that a downgrade works.
-func unknown(c *corev1.ConfigMap) []string {
+func Unknown(c *corev1.ConfigMap) []string {
 	var out []string
 	for key := range c.Data {
 		if !keys[key] {

@@ -146,7 +146,7 @@ func TestUnknownKeysAreReported(t *testing.T) {
 		"shift-min-interval": "10s", "_example": "", "cluster-url": "https://eu-1.example",
 		"environment-id": "x",
 	}
-	if got := unknown(&corev1.ConfigMap{Data: data}); !slices.Equal(got, []string{"cluster-url", "shift-min-interval"}) {
+	if got := Unknown(&corev1.ConfigMap{Data: data}); !slices.Equal(got, []string{"cluster-url", "shift-min-interval"}) {
 		t.Errorf("%q", got)
 	}
 	if s, err := read(data); err != nil || s.Environment.ID != "x" {

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
-
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/route"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // expressions returns a change that gives a source so many expressions of the largest length, which
@@ -20,7 +19,7 @@ import (
 func expressions(n int) func(*v1alpha1.CDEventSource) {
 	return func(s *v1alpha1.CDEventSource) {
 		for range n {
-			s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{CESQL: strings.Repeat("1=", 1024/2-1) + "1 "})
+			s.Spec.Filters = append(s.Spec.Filters, v1alpha1.Filter{CESQL: strings.Repeat("1=", 1024/2-1) + "1 "})
 		}
 	}
 }
@@ -74,11 +73,11 @@ func TestBudgetOfANamespace(t *testing.T) {
 func TestExpressionsAreMeasuredBeforeTheyAreParsed(t *testing.T) {
 	t.Parallel()
 	nested := newSource(func(s *v1alpha1.CDEventSource) {
-		inside := eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{CESQL: strings.Repeat("(", 1023)}, {CESQL: strings.Repeat("(", 1023)}}}
-		s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Not: &inside}, {All: []eventingv1.SubscriptionsAPIFilter{inside}}, {CESQL: "not CESQL"}}
+		inside := v1alpha1.Filter{Any: []v1alpha1.Filter{{CESQL: strings.Repeat("(", 1023)}, {CESQL: strings.Repeat("(", 1023)}}}
+		s.Spec.Filters = []v1alpha1.Filter{{Not: &inside}, {All: []v1alpha1.Filter{inside}}, {CESQL: "not CESQL"}}
 	})
 	for _, s := range []*v1alpha1.CDEventSource{newSource(expressions(64)), newSource(expressions(5)), nested} {
-		err := Check(s, systemNamespace, httptransport.Schemes)
+		err := valid.Check(s, systemNamespace, httptransport.Schemes)
 		if err == nil || !strings.Contains(err.Error(), "together they must not have more than 4096") || strings.Count(err.Error(), "\n") > 1 {
 			t.Errorf("%v", err)
 		}
@@ -89,16 +88,16 @@ func TestExpressionsAreMeasuredBeforeTheyAreParsed(t *testing.T) {
 // them. Its metric is a ratio, so that it can be compared between machines.
 func BenchmarkCheck(b *testing.B) {
 	usual := newSource(func(s *v1alpha1.CDEventSource) {
-		s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "type LIKE 'dev.cdevents.service.%' AND subject LIKE 'service/shop/%'"}}
+		s.Spec.Filters = []v1alpha1.Filter{{CESQL: "type LIKE 'dev.cdevents.service.%' AND subject LIKE 'service/shop/%'"}}
 	})
 	took := map[string]time.Duration{}
 	for name, s := range map[string]*v1alpha1.CDEventSource{"usual": usual, "largest": newSource(expressions(4)), "refused": newSource(expressions(64))} {
 		for range 3 {
-			_ = Check(s, systemNamespace, httptransport.Schemes) // fills the parser's caches
+			_ = valid.Check(s, systemNamespace, httptransport.Schemes) // fills the parser's caches
 		}
 		began := time.Now()
 		for range b.N {
-			_ = Check(s, systemNamespace, httptransport.Schemes) // only the time counts
+			_ = valid.Check(s, systemNamespace, httptransport.Schemes) // only the time counts
 		}
 		took[name] = time.Since(began)
 	}

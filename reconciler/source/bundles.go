@@ -10,7 +10,7 @@ import (
 	"knative.dev/pkg/logging"
 )
 
-// Truster keeps trusted certificates. transport.Trust implements it.
+// Truster keeps trusted certificates. trust.Trust implements it.
 type Truster interface {
 	Add(bundle *corev1.ConfigMap) error
 	Remove(bundle *corev1.ConfigMap)

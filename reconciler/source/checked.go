@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // checked caches the problems of each source's spec. A source is reconciled every ten
 // seconds, and checking hostile filters takes most of a CPU. The result depends on the
 // generation only.
 type checked struct {
-	// check finds the problems; nil means the function problems.
-	check func(s *v1alpha1.CDEventSource, system string) *problem
+	// check finds the problems; nil means valid.Spec.
+	check func(s *v1alpha1.CDEventSource, system string) *valid.Problem
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]finding
@@ -24,10 +25,10 @@ type checked struct {
 type finding struct {
 	uid        types.UID
 	generation int64
-	problem    *problem
+	problem    *valid.Problem
 }
 
-func (c *checked) problems(s *v1alpha1.CDEventSource, system string) *problem {
+func (c *checked) problems(s *v1alpha1.CDEventSource, system string) *valid.Problem {
 	source := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	c.mu.Lock()
 	f, ok := c.known[source]
@@ -37,7 +38,7 @@ func (c *checked) problems(s *v1alpha1.CDEventSource, system string) *problem {
 	}
 	check := c.check
 	if check == nil {
-		check = problems
+		check = valid.Spec
 	}
 	f = finding{uid: s.UID, generation: s.Generation, problem: check(s, system)}
 	c.mu.Lock()

@@ -8,17 +8,16 @@ import (
 	"testing"
 	"time"
 
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
-
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // hostile makes a source as expensive to check as validation allows.
 func hostile(s *v1alpha1.CDEventSource) {
 	for range 4 {
-		s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{
-			{CESQL: strings.Repeat("TRUE AND ", 112) + "TRUE"}, {All: []eventingv1.SubscriptionsAPIFilter{{CESQL: "FALSE"}}},
+		s.Spec.Filters = append(s.Spec.Filters, v1alpha1.Filter{Any: []v1alpha1.Filter{
+			{CESQL: strings.Repeat("TRUE AND ", 112) + "TRUE"}, {All: []v1alpha1.Filter{{CESQL: "FALSE"}}},
 		}})
 	}
 }
@@ -28,9 +27,9 @@ func TestSpecIsCheckedOncePerGeneration(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	read := 0
-	h.checked.check = func(s *v1alpha1.CDEventSource, system string) *problem {
+	h.checked.check = func(s *v1alpha1.CDEventSource, system string) *valid.Problem {
 		read++
-		return problems(s, system)
+		return valid.Spec(s, system)
 	}
 	s := newSource(hostile)
 	for range 20 {
@@ -39,7 +38,7 @@ func TestSpecIsCheckedOncePerGeneration(t *testing.T) {
 	if !s.Status.IsReady() || read != 1 {
 		t.Errorf("checked %d times; %+v", read, s.Status.Conditions)
 	}
-	s.Generation, s.Spec.Filters = 2, []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}}
+	s.Generation, s.Spec.Filters = 2, []v1alpha1.Filter{{CESQL: "1 + 1"}}
 	for range 5 {
 		s = h.settle(s)
 	}
@@ -57,7 +56,7 @@ func TestCheckingSpecsLeaksNoGoroutines(t *testing.T) {
 	s := newSource(hostile)
 	before := runtime.NumGoroutine()
 	for range 20 {
-		if err := Check(s, systemNamespace, httptransport.Schemes); err != nil {
+		if err := valid.Check(s, systemNamespace, httptransport.Schemes); err != nil {
 			t.Fatal(err)
 		}
 	}

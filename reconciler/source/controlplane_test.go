@@ -21,6 +21,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
@@ -76,7 +77,7 @@ func TestInvalidSourceDoesNotAffectOthers(t *testing.T) {
 	sources := client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)
 	subjects := client.NewSubjectInformer(ours, metav1.NamespaceAll, 0, nil)
 	impl := newController(ctx, Options{
-		Client: ours, Sources: sources, Credentials: credentials.NewKeeper(kube, httptransport.Schemes), Schemes: httptransport.Schemes,
+		Client: ours, Sources: sources, Credentials: credentials.NewKeeper(clientset.API{Interface: kube}, httptransport.Schemes), Schemes: httptransport.Schemes,
 		Settings: &operator{},
 	}, kube.Discovery(), dyn)
 	for _, informer := range []cache.SharedIndexInformer{sources, subjects} {

@@ -25,10 +25,12 @@ import (
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/reconciler"
+	_ "knative.dev/pkg/system/testing" // names the namespace
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 )
@@ -89,7 +91,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	h.indexer = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.Reconciler = &Reconciler{
 		client: cs, lister: client.NewSourceLister(h.indexer), system: systemNamespace,
-		now: func() time.Time { return h.clock }, credentials: credentials.NewKeeper(h.kube, httptransport.Schemes),
+		now: func() time.Time { return h.clock }, credentials: credentials.NewKeeper(clientset.API{Interface: h.kube}, httptransport.Schemes),
 		settings: &h.operator,
 	}
 	h.sinks = newSinks(newObjects(t.Context(), h.disco, h.dynamic, h.enqueue), httptransport.Schemes)

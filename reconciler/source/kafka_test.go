@@ -12,6 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/kafka"
@@ -46,7 +47,7 @@ func TestKafkaSinks(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)
 			schemes := transport.Join(httptransport.Schemes, kafka.Schemes)
-			h.sinks.schemes, h.credentials, h.allowed = schemes, credentials.NewKeeper(h.kube, schemes), tc.allowed
+			h.sinks.schemes, h.credentials, h.allowed = schemes, credentials.NewKeeper(clientset.API{Interface: h.kube}, schemes), tc.allowed
 			if err := h.kube.Tracker().Add(tc.secret); err != nil {
 				t.Fatal(err)
 			}

@@ -47,7 +47,7 @@ type Credentials interface {
 	For(ctx context.Context, refs credentials.References, sink *url.URL) (credentials.Values, error)
 }
 
-// Settings are those of the operator. settings.Store implements it. All sources must be enqueued when they change.
+// Settings are those of the operator. store.Store implements it. All sources must be enqueued when they change.
 type Settings interface {
 	// SinkHosts are the hosts that sinks must be among; any if the list is empty.
 	SinkHosts() hosts.List

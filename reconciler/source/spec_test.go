@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/ptr"
 
@@ -18,8 +17,8 @@ import (
 func TestInvalidSpecs(t *testing.T) {
 	t.Parallel()
 	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-	filter := func(f eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSource) {
-		return func(s *v1alpha1.CDEventSource) { s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{f} }
+	filter := func(f v1alpha1.Filter) func(*v1alpha1.CDEventSource) {
+		return func(s *v1alpha1.CDEventSource) { s.Spec.Filters = []v1alpha1.Filter{f} }
 	}
 	tests := []struct {
 		name   string
@@ -38,13 +37,13 @@ func TestInvalidSpecs(t *testing.T) {
 			"InvalidSelector",
 			[]string{"spec.namespaceSelector"},
 		},
-		{"empty filter", filter(eventingv1.SubscriptionsAPIFilter{}), "InvalidFilter", []string{"spec.filters[0]"}},
-		{"no CESQL", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type ="}), "InvalidFilter", []string{"spec.filters[0]"}},
-		{"CESQL that panics", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), "InvalidFilter", []string{"true or false"}},
-		{"NOT for a comparison", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "NOT type = 'x'"}), "InvalidFilter", []string{"spec.filters[0]", "write NOT (type = 'x')"}},
-		{"no such attribute", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "team != 'web'"}), "InvalidFilter", []string{"attribute team", "spec.ceOverrides"}},
-		{"hidden in others", filter(eventingv1.SubscriptionsAPIFilter{
-			Any: []eventingv1.SubscriptionsAPIFilter{{Not: &eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}}},
+		{"empty filter", filter(v1alpha1.Filter{}), "InvalidFilter", []string{"spec.filters[0]"}},
+		{"no CESQL", filter(v1alpha1.Filter{CESQL: "type ="}), "InvalidFilter", []string{"spec.filters[0]"}},
+		{"CESQL that panics", filter(v1alpha1.Filter{CESQL: "1 + 1"}), "InvalidFilter", []string{"true or false"}},
+		{"NOT for a comparison", filter(v1alpha1.Filter{CESQL: "NOT type = 'x'"}), "InvalidFilter", []string{"spec.filters[0]", "write NOT (type = 'x')"}},
+		{"no such attribute", filter(v1alpha1.Filter{CESQL: "team != 'web'"}), "InvalidFilter", []string{"attribute team", "spec.ceOverrides"}},
+		{"hidden in others", filter(v1alpha1.Filter{
+			Any: []v1alpha1.Filter{{Not: &v1alpha1.Filter{CESQL: "1 + 1"}}},
 		}), "InvalidFilter", []string{"spec.filters[0]"}},
 		{
 			"duration", func(s *v1alpha1.CDEventSource) {
@@ -129,7 +128,7 @@ func TestValidSpecs(t *testing.T) {
 			s.Namespace = systemNamespace
 			s.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "web"}}
 			s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}
-			s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{
+			s.Spec.Filters = []v1alpha1.Filter{
 				{Prefix: map[string]string{"type": "dev.cdevents.service."}},
 				{CESQL: "subject LIKE '%cart%'"},
 				{CESQL: "team != 'shop'"},

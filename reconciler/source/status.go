@@ -18,6 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // patience is how long an event may be pending without a known reason.
@@ -49,12 +50,12 @@ func (r *Reconciler) attributes(s *v1alpha1.CDEventSource) []duckv1.CloudEventAt
 // valid reports whether the spec is valid, and within the limit of its namespace.
 func (r *Reconciler) valid(s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
 	if p := r.checked.problems(s, r.system); p != nil {
-		conditions.MarkFalse(v1alpha1.SourceConditionValid, p.reason, "%s", p.message)
+		conditions.MarkFalse(v1alpha1.SourceConditionValid, p.Reason, "%s", p.Message)
 		return
 	}
 	neighbours, err := r.lister.Namespaced(s.Namespace).List(labels.Everything())
 	if err == nil { // from the cache
-		err = tooMany(s, neighbours, r.system)
+		err = valid.Among(neighbours, s, r.system)
 	}
 	if err != nil {
 		mark(conditions, v1alpha1.SourceConditionValid, err)
@@ -70,12 +71,12 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 	look := r.sinks.look(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
 	defer look.done()
 
-	addr, err := r.find(ctx, look, s, sinkField, &s.Spec.Sink)
+	addr, err := r.find(ctx, look, s, valid.SinkField, &s.Spec.Sink)
 	switch kept := known && s.Status.SinkURI != nil; {
 	case err == nil:
 		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = v1alpha1.Shown(addr.URL), addr.CACerts, addr.Audience
 		conditions.MarkTrue(v1alpha1.SourceConditionSinkProvided)
-	case !kept || !passing(err):
+	case !kept || !valid.Passing(err):
 		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = nil, nil, nil
 		mark(conditions, v1alpha1.SourceConditionSinkProvided, err)
 	}
@@ -86,13 +87,13 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 			"The source has no dead letter sink")
 		return
 	}
-	addr, err = r.find(ctx, look, s, letterField, s.Spec.Delivery.DeadLetterSink)
+	addr, err = r.find(ctx, look, s, valid.LetterField, s.Spec.Delivery.DeadLetterSink)
 	switch kept := known && s.Status.DeadLetterSinkURI != nil; {
 	case err == nil:
 		s.Status.DeliveryStatus = eventingduckv1.NewDeliveryStatusFromAddressable(addr)
 		s.Status.DeadLetterSinkURI = v1alpha1.Shown(addr.URL)
 		conditions.MarkTrue(v1alpha1.SourceConditionDeadLetterSinkResolved)
-	case !kept || !passing(err):
+	case !kept || !valid.Passing(err):
 		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
 		mark(conditions, v1alpha1.SourceConditionDeadLetterSinkResolved, err)
 	}
@@ -102,7 +103,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 func (r *Reconciler) find(
 	ctx context.Context, look *look, s *v1alpha1.CDEventSource, field string, d *duckv1.Destination,
 ) (*duckv1.Addressable, error) {
-	if err := checkReadable(s, field); err != nil {
+	if err := valid.Readable(s, field); err != nil {
 		return nil, err
 	}
 	addr, err := look.destination(ctx, field, d)
@@ -111,11 +112,11 @@ func (r *Reconciler) find(
 	}
 	all, err := r.sinks.schemes.Hosts(addr.URL.URL())
 	if err != nil {
-		return nil, problemf("InvalidURI", "%s cannot be used: %v", field, err)
+		return nil, valid.Problemf("InvalidURI", "%s cannot be used: %v", field, err)
 	}
 	for _, host := range all {
 		if allowed := r.settings.SinkHosts(); !allowed.Empty() && !allowed.Allows(host) {
-			return nil, problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator "+
+			return nil, valid.Problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator "+
 				"to add it to %s in ConfigMap %s of namespace %s, or use another sink",
 				field, host, settings.SinkHostsKey, settings.Name, r.system)
 		}
@@ -126,14 +127,14 @@ func (r *Reconciler) find(
 // mark sets a condition to False for a definite problem, and to Unknown for a failed
 // lookup.
 func mark(conditions apis.ConditionManager, t apis.ConditionType, err error) {
-	var p *problem
+	var p *valid.Problem
 	switch {
 	case !errors.As(err, &p):
 		conditions.MarkUnknown(t, "LookupFailed", "%s", err)
-	case p.passing:
-		conditions.MarkUnknown(t, p.reason, "%s", p.message)
+	case p.Passing:
+		conditions.MarkUnknown(t, p.Reason, "%s", p.Message)
 	default:
-		conditions.MarkFalse(t, p.reason, "%s", p.message)
+		conditions.MarkFalse(t, p.Reason, "%s", p.Message)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,10 +93,10 @@ func TestEventListener(t *testing.T) {
 		format := eventingduckv1.DeliveryFormatJson
 		spec.Delivery = &eventingduckv1.DeliverySpec{Format: &format}
 		spec.Environment = &v1alpha1.Environment{ID: "structured"}
-		spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service."}}}
+		spec.Filters = []v1alpha1.Filter{{Prefix: map[string]string{"type": "dev.cdevents.service."}}}
 	})
 	s.source("plain", service("sink"), func(spec *v1alpha1.CDEventSourceSpec) {
-		spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"type": upgraded}}}
+		spec.Filters = []v1alpha1.Filter{{Exact: map[string]string{"type": upgraded}}}
 	})
 	s.deploy("shop")
 	s.must(suite.Services.Update(ctx, s.ns, "shop", image(suite.next)))

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -29,7 +28,7 @@ func TestEventFormats(t *testing.T) {
 		spec.Delivery = &eventingduckv1.DeliverySpec{Format: &format}
 	})
 	s.source("chosen", uri(host+"/chosen"), func(spec *v1alpha1.CDEventSourceSpec) {
-		spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service."}}}
+		spec.Filters = []v1alpha1.Filter{{Prefix: map[string]string{"type": "dev.cdevents.service."}}}
 		spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": "shop"}}
 		spec.Environment = &v1alpha1.Environment{ID: "staging"}
 	})

@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -34,14 +33,14 @@ func TestRefusals(t *testing.T) {
 		_, err := api.Create(ctx, source, metav1.CreateOptions{})
 		return err
 	}
-	filter := func(f eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSourceSpec) {
-		return func(spec *v1alpha1.CDEventSourceSpec) { spec.Filters = []eventingv1.SubscriptionsAPIFilter{f} }
+	filter := func(f v1alpha1.Filter) func(*v1alpha1.CDEventSourceSpec) {
+		return func(spec *v1alpha1.CDEventSourceSpec) { spec.Filters = []v1alpha1.Filter{f} }
 	}
 	for want, change := range map[string]func(*v1alpha1.CDEventSourceSpec){
 		"neither ref nor uri": func(spec *v1alpha1.CDEventSourceSpec) { spec.Sink.Ref = nil },
-		"spec.filters[0]":     filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}),
+		"spec.filters[0]":     filter(v1alpha1.Filter{CESQL: "1 + 1"}),
 		// CESQL has no such function.
-		"NOWHERE":                filter(eventingv1.SubscriptionsAPIFilter{CESQL: "NOWHERE(type)"}),
+		"NOWHERE":                filter(v1alpha1.Filter{CESQL: "NOWHERE(type)"}),
 		"spec.namespaceSelector": func(spec *v1alpha1.CDEventSourceSpec) { spec.NamespaceSelector = &metav1.LabelSelector{} },
 		"spec.environment.id":    func(spec *v1alpha1.CDEventSourceSpec) { spec.Environment = &v1alpha1.Environment{} },
 		"spec.cdevents.version":  func(spec *v1alpha1.CDEventSourceSpec) { spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.3"} },
@@ -57,7 +56,7 @@ func TestRefusals(t *testing.T) {
 	}
 
 	// A valid source is admitted, and a change that makes it invalid is not.
-	s.source("right", service("sink"), filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.service.%'"}))
+	s.source("right", service("sink"), filter(v1alpha1.Filter{CESQL: "type LIKE 'dev.cdevents.service.%'"}))
 	source, err := api.Get(ctx, "right", metav1.GetOptions{})
 	s.must(err)
 	source.Spec.Filters[0].CESQL = "'not a boolean'"

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
-	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -45,7 +44,7 @@ func TestTektonStarts(t *testing.T) {
 		spec.Environment = &v1alpha1.Environment{ID: "structured"}
 	})
 	s.source("plain", service("sink"), func(spec *v1alpha1.CDEventSourceSpec) {
-		spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdeventsx."}}}
+		spec.Filters = []v1alpha1.Filter{{Prefix: map[string]string{"type": "dev.cdeventsx."}}}
 	})
 	s.deploy("cart")
 	s.takePart()

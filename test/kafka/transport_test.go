@@ -22,7 +22,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/kafka"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 )
 
 const (
@@ -55,7 +57,7 @@ func clients(t *testing.T, mechanism, password string) *kafka.Clients {
 	}
 	c := kafka.NewClients(transport.Access{
 		Addresses:   transport.Addresses{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-		Credentials: credentials.NewKeeper(fake.NewClientset(secret), kafka.Schemes), Trust: transport.NewTrust(),
+		Credentials: credentials.NewKeeper(clientset.API{Interface: fake.NewClientset(secret)}, kafka.Schemes), Trust: trust.New(),
 	})
 	t.Cleanup(func() { c.Forget("source") })
 	return c

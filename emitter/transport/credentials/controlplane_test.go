@@ -26,6 +26,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	httptransport "github.com/knative-cdevents/knative-cdevents/emitter/transport/http"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
@@ -54,7 +55,7 @@ func newCity(t *testing.T) *city {
 	c.must(err)
 	c.limited, err = kubernetes.NewForConfig(cp.As(controller, "system:serviceaccounts", "system:serviceaccounts:knative-cdevents"))
 	c.must(err)
-	c.keeper = credentials.NewKeeper(c.limited, httptransport.Schemes)
+	c.keeper = credentials.NewKeeper(clientset.API{Interface: c.limited}, httptransport.Schemes)
 	_, err = c.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}, metav1.CreateOptions{})
 	c.must(err)
 	return c

@@ -20,8 +20,9 @@ import (
 	"strings"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	expiring "k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"knative.dev/pkg/network"
 
@@ -37,9 +38,20 @@ const (
 	answerTimeout = 10 * time.Second
 )
 
+// API is what a Keeper asks the API server. clientset.API implements it: what only knows what credentials a source names
+// must not depend on the client for all of Kubernetes.
+type API interface {
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
+	CreateServiceAccount(ctx context.Context, account *corev1.ServiceAccount) (*corev1.ServiceAccount, error)
+	CreateToken(
+		ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest,
+	) (*authenticationv1.TokenRequest, error)
+}
+
 // Keeper reads credentials and caches them for a short while.
 type Keeper struct {
-	kube    kubernetes.Interface
+	kube    API
 	schemes Schemes
 	// reserved are the audiences that the API server itself accepts.
 	reserved []string
@@ -50,11 +62,11 @@ type Keeper struct {
 
 // NewKeeper returns a Keeper for sinks whose URIs have these schemes. It requests no tokens for the reserved
 // audiences: with such a token, a sink could use the API server.
-func NewKeeper(kube kubernetes.Interface, schemes Schemes, reserved ...string) *Keeper {
+func NewKeeper(kube API, schemes Schemes, reserved ...string) *Keeper {
 	return newKeeper(kube, schemes, clock.RealClock{}, reserved...)
 }
 
-func newKeeper(kube kubernetes.Interface, schemes Schemes, c clock.Clock, reserved ...string) *Keeper {
+func newKeeper(kube API, schemes Schemes, c clock.Clock, reserved ...string) *Keeper {
 	return &Keeper{
 		kube: kube, schemes: schemes, reserved: reserved, clock: c,
 		secrets: expiring.NewExpiringWithClock(c), tokens: expiring.NewExpiringWithClock(c),

@@ -17,6 +17,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
@@ -33,7 +34,7 @@ type stage struct {
 
 func newStage(objects ...runtime.Object) *stage {
 	s := &stage{clock: testingclock.NewFakeClock(start), kube: fake.NewClientset(objects...)}
-	s.Keeper = newKeeper(s.kube, schemes{}, s.clock, "https://kubernetes.default.svc")
+	s.Keeper = newKeeper(clientset.API{Interface: s.kube}, schemes{}, s.clock, "https://kubernetes.default.svc")
 	return s
 }
 

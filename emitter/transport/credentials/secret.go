@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -137,7 +136,7 @@ func (k *Keeper) secret(ctx context.Context, namespace, name string) read {
 		return kept.(read) //nolint:errcheck // nothing else is kept there
 	}
 	var r read
-	r.secret, r.err = k.kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	r.secret, r.err = k.kube.Secret(ctx, namespace, name)
 	switch {
 	case ctx.Err() != nil && r.err != nil:
 		return r // our timeout says nothing about the Secret

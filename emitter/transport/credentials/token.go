@@ -60,11 +60,10 @@ func (k *Keeper) token(ctx context.Context, w References) (string, error) {
 	}
 	seconds := int64(lifetime / time.Second)
 	// With the UID, the request fails if another ServiceAccount has taken the name.
-	accounts := k.kube.CoreV1().ServiceAccounts(identity.Namespace)
-	answer, err := accounts.CreateToken(ctx, identity.Name, &authenticationv1.TokenRequest{
+	answer, err := k.kube.CreateToken(ctx, identity.Namespace, identity.Name, &authenticationv1.TokenRequest{
 		ObjectMeta: metav1.ObjectMeta{UID: identity.UID},
 		Spec:       authenticationv1.TokenRequestSpec{Audiences: []string{w.Audience}, ExpirationSeconds: &seconds},
-	}, metav1.CreateOptions{})
+	})
 	if err != nil {
 		return "", denied(err, w, "request tokens for ServiceAccount "+identity.Name)
 	}
@@ -82,10 +81,9 @@ func (k *Keeper) identity(ctx context.Context, w References) (*corev1.ServiceAcc
 		Labels:      map[string]string{identityLabel: "enabled"},
 		Annotations: map[string]string{"description": "Identity of CDEventSource " + w.Source.Name + " towards its sinks"},
 	}}
-	accounts := k.kube.CoreV1().ServiceAccounts(wanted.Namespace)
-	found, err := accounts.Get(ctx, wanted.Name, metav1.GetOptions{})
+	found, err := k.kube.ServiceAccount(ctx, wanted.Namespace, wanted.Name)
 	if apierrors.IsNotFound(err) {
-		found, err = accounts.Create(ctx, wanted, metav1.CreateOptions{})
+		found, err = k.kube.CreateServiceAccount(ctx, wanted)
 	}
 	if err != nil {
 		return nil, denied(err, w, "get and create ServiceAccount "+wanted.Name)

@@ -18,7 +18,9 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 )
 
 func serveTLS(t *testing.T) (*httptest.Server, string) {
@@ -196,7 +198,7 @@ func TestHostsAllowedByTheOperator(t *testing.T) {
 	var allowed hosts.List
 	clients := NewClients(transport.Access{
 		Addresses:   transport.Addresses{Allowed: loopback, Hosts: func() hosts.List { return allowed }},
-		Credentials: credentials.NewKeeper(fake.NewClientset(), Schemes), Trust: transport.NewTrust(),
+		Credentials: credentials.NewKeeper(clientset.API{Interface: fake.NewClientset()}, Schemes), Trust: trust.New(),
 	})
 	for _, tc := range []struct {
 		allowed hosts.List
@@ -231,7 +233,7 @@ func TestHostsThatAreDialledAsAnother(t *testing.T) {
 	for _, list := range []hosts.List{"", "*.example.com"} {
 		clients := NewClients(transport.Access{
 			Addresses:   transport.Addresses{Allowed: loopback, Hosts: func() hosts.List { return list }},
-			Credentials: credentials.NewKeeper(fake.NewClientset(), Schemes), Trust: transport.NewTrust(),
+			Credentials: credentials.NewKeeper(clientset.API{Interface: fake.NewClientset()}, Schemes), Trust: trust.New(),
 		})
 		for _, uri := range []string{"http://[::1%25.example.com]" + port, "http://bücher.example.com" + port} {
 			out := clients.Send(t.Context(), at(uri), newEvent(t), quick())
@@ -251,7 +253,7 @@ func TestRefusedAfterResolution(t *testing.T) {
 	port := s.URL[strings.LastIndex(s.URL, ":"):]
 	for _, url := range []string{s.URL, "http://localhost" + port, "http://[::ffff:127.0.0.1]" + port, "http://0.0.0.0" + port} {
 		start := time.Now()
-		out := NewClients(transport.Access{Credentials: credentials.NewKeeper(fake.NewClientset(), Schemes), Trust: transport.NewTrust()}).Send(t.Context(), at(url), newEvent(t), quick())
+		out := NewClients(transport.Access{Credentials: credentials.NewKeeper(clientset.API{Interface: fake.NewClientset()}, Schemes), Trust: trust.New()}).Send(t.Context(), at(url), newEvent(t), quick())
 		var refused *transport.RefusedError
 		if out.Class != transport.Retry || !errors.As(out.Err, &refused) || time.Since(start) > time.Second {
 			t.Errorf("%s: %v", url, out)

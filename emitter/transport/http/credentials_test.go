@@ -18,6 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
 	"github.com/knative-cdevents/knative-cdevents/test/certs"
 )
 
@@ -71,7 +72,7 @@ func TestAuthorizationIsReloadedAfterARejection(t *testing.T) {
 	ca := certs.NewAuthority(t)
 	s := newCollecting(t, ca.Issue("sink", time.Hour), "Bearer one"+secret)
 	kube := fake.NewClientset(secretFor("127.0.0.1", map[string]string{"token": "Bearer one" + secret + "\n"}, corev1.SecretTypeOpaque))
-	clients := with(credentials.NewKeeper(kube, Schemes))
+	clients := with(credentials.NewKeeper(clientset.API{Interface: kube}, Schemes))
 	to := transport.Target{URL: s.URL, CACerts: ca.PEM, Source: "source-1", Credentials: want(func(w *credentials.References) {
 		w.Authorization = v1alpha1.SecretKey{Name: "hook", Key: "token"}
 	})}
@@ -125,7 +126,7 @@ func TestNothingIsSentIfCredentialsAreWithheld(t *testing.T) {
 		if tc.secret != nil {
 			kube = fake.NewClientset(tc.secret)
 		}
-		clients := with(credentials.NewKeeper(kube, Schemes))
+		clients := with(credentials.NewKeeper(clientset.API{Interface: kube}, Schemes))
 		out := clients.Send(t.Context(), transport.Target{URL: tc.url, CACerts: ca.PEM, Source: "source-1", Credentials: show}, newEvent(t), quick())
 		var p *credentials.WithheldError
 		if out.Class != transport.Unauthorized || out.Status != 0 || !errors.As(out.Err, &p) {
@@ -162,7 +163,7 @@ func TestClientCertificatesAreReloaded(t *testing.T) {
 		return secretFor("127.0.0.1", map[string]string{"tls.crt": string(p.Certificate), "tls.key": string(p.Key)}, corev1.SecretTypeTLS)
 	}
 	kube := fake.NewClientset(secretWith(one))
-	keeper := credentials.NewKeeper(kube, Schemes)
+	keeper := credentials.NewKeeper(clientset.API{Interface: kube}, Schemes)
 	clients := with(keeper)
 	to := transport.Target{URL: s.URL, CACerts: ca.PEM, Source: "source-1", Credentials: want(func(w *credentials.References) { w.ClientCertificate.Name = "hook" })}
 	replace := func(p certs.Pair) {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 )
 
 const secret = "s3cret"
@@ -41,13 +43,13 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 // local returns clients that may send to loopback addresses.
 func local() *Clients {
-	return with(credentials.NewKeeper(fake.NewClientset(), Schemes))
+	return with(credentials.NewKeeper(clientset.API{Interface: fake.NewClientset()}, Schemes))
 }
 
 // with returns such clients that send the credentials of a keeper.
 func with(keeper transport.Credentials) *Clients {
 	return NewClients(transport.Access{
-		Addresses: transport.Addresses{Allowed: loopback}, Credentials: keeper, Trust: transport.NewTrust(),
+		Addresses: transport.Addresses{Allowed: loopback}, Credentials: keeper, Trust: trust.New(),
 	})
 }
 

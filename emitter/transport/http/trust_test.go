@@ -17,6 +17,7 @@ import (
 	"knative.dev/eventing/pkg/eventingtls"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 	"github.com/knative-cdevents/knative-cdevents/test/certs"
 )
 
@@ -68,6 +69,16 @@ func bundle(name string, data map[string]string) *corev1.ConfigMap {
 	}
 }
 
+// authorities are those that clients trust.
+func authorities(t *testing.T, c *Clients) *trust.Trust {
+	t.Helper()
+	out, ok := c.access.Trust.(*trust.Trust)
+	if !ok {
+		t.Fatalf("the clients trust %T", c.access.Trust)
+	}
+	return out
+}
+
 func TestTrustBundlesAreReloaded(t *testing.T) {
 	t.Parallel()
 	before, after := certs.NewAuthority(t), certs.NewAuthority(t)
@@ -79,10 +90,10 @@ func TestTrustBundlesAreReloaded(t *testing.T) {
 			t.Errorf("got %v, want %v", out, want)
 		}
 	}
-	trust := func(data map[string]string) error { return clients.access.Trust.Add(bundle("authorities", data)) }
+	trusts := func(data map[string]string) error { return authorities(t, clients).Add(bundle("authorities", data)) }
 
 	send(transport.Retry)
-	if err := trust(map[string]string{"ca.crt": before.PEM}); err != nil {
+	if err := trusts(map[string]string{"ca.crt": before.PEM}); err != nil {
 		t.Fatal(err)
 	}
 	send(transport.Acknowledged)
@@ -92,7 +103,7 @@ func TestTrustBundlesAreReloaded(t *testing.T) {
 	}
 
 	// An unchanged bundle keeps the connections.
-	if err := trust(map[string]string{"ca.crt": before.PEM}); err != nil {
+	if err := trusts(map[string]string{"ca.crt": before.PEM}); err != nil {
 		t.Fatal(err)
 	}
 	send(transport.Acknowledged)
@@ -102,7 +113,7 @@ func TestTrustBundlesAreReloaded(t *testing.T) {
 
 	// Connections that were opened with the old bundle are closed.
 	s.present(after.Issue("sink", time.Hour))
-	if err := trust(map[string]string{"ca.crt": after.PEM}); err != nil {
+	if err := trusts(map[string]string{"ca.crt": after.PEM}); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
@@ -124,7 +135,7 @@ func TestTrustBundlesAreReloaded(t *testing.T) {
 		"not DER":     {"ca.crt": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
 		"half broken": {"a.crt": after.PEM, "b.crt": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
 	} {
-		err := trust(data)
+		err := trusts(data)
 		if err == nil || !strings.Contains(err.Error(), "knative-cdevents/authorities") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -134,7 +145,7 @@ func TestTrustBundlesAreReloaded(t *testing.T) {
 		t.Errorf("%d connections, want 3", n)
 	}
 
-	clients.access.Trust.Remove(bundle("authorities", nil))
+	authorities(t, clients).Remove(bundle("authorities", nil))
 	send(transport.Retry)
 }
 
@@ -146,7 +157,7 @@ func TestTrustBundlesAddToTheSourcesCAs(t *testing.T) {
 	b := bundle("one", nil)
 	// trust-manager may add a Java keystore to the same ConfigMap.
 	b.BinaryData = map[string][]byte{"ca.crt": []byte(ours.PEM), "ca.jks": {0xfe, 0xed, 0xfe, 0xed}}
-	if err := clients.access.Trust.Add(b); err != nil {
+	if err := authorities(t, clients).Add(b); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*changing{byBundle, bySource} {
@@ -159,7 +170,7 @@ func TestTrustBundlesAddToTheSourcesCAs(t *testing.T) {
 		t.Error("trusted the CA of another source:", out)
 	}
 	// Several bundles are trusted together.
-	if err := clients.access.Trust.Add(bundle("two", map[string]string{"ca.crt": theirs.PEM})); err != nil {
+	if err := authorities(t, clients).Add(bundle("two", map[string]string{"ca.crt": theirs.PEM})); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*changing{byBundle, bySource} {

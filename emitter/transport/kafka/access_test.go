@@ -22,6 +22,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 	"github.com/knative-cdevents/knative-cdevents/test/certs"
 )
 
@@ -123,8 +124,9 @@ func TestTLS(t *testing.T) {
 	// The trust bundles of the operator count, too.
 	bundled := sinkAt("kafkas", c.ListenAddrs())
 	bundled.Credentials = to.Credentials
-	clients := clientsOf(t, nil, s)
-	err := clients.access.Trust.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+	authorities := trust.New()
+	clients := clientsOf(t, func(a *transport.Access) { a.Trust = authorities }, s)
+	err := authorities.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "knative-cdevents", Name: "b", Labels: map[string]string{eventingtls.TrustBundleLabelKey: eventingtls.TrustBundleLabelValue},
 	}, Data: map[string]string{"ca.crt": ca.PEM}})
 	if err != nil {

@@ -22,6 +22,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials/clientset"
+	"github.com/knative-cdevents/knative-cdevents/emitter/transport/trust"
 	"github.com/knative-cdevents/knative-cdevents/test/certs"
 )
 
@@ -77,7 +79,7 @@ func clientsOf(t *testing.T, change func(*transport.Access), secrets ...*corev1.
 	}
 	access := transport.Access{
 		Addresses:   transport.Addresses{Allowed: loopback},
-		Credentials: credentials.NewKeeper(kube, Schemes), Trust: transport.NewTrust(),
+		Credentials: credentials.NewKeeper(clientset.API{Interface: kube}, Schemes), Trust: trust.New(),
 	}
 	if change != nil {
 		change(&access)

@@ -35,7 +35,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/namespaces"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/store"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 	"github.com/knative-cdevents/knative-cdevents/test/sink"
 )
@@ -72,7 +72,7 @@ func (w *world) resident() (stop func()) {
 	must(t, err)
 	names, err := metadata.NewForConfig(w.Config())
 	must(t, err)
-	set, err := settings.Load(ctx, w.kube)
+	set, err := store.Load(ctx, w.kube)
 	must(t, err)
 	presence, err := observer.NewPresence(names, "")
 	must(t, err)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+package store
 
 import (
 	"errors"
 	"reflect"
 	"testing"
 
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,12 +18,14 @@ import (
 	_ "knative.dev/pkg/system/testing" // names the namespace
 )
 
+const uid = "6f1e2c1a-8f0e-4a55-9d3c-1f1f1c6f7a10"
+
 func cluster() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: uid}}
 }
 
 func configMap(data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}, Data: data}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: settings.Name}, Data: data}
 }
 
 func TestLastValidSettingsStayInEffect(t *testing.T) {
@@ -44,7 +47,7 @@ func TestLastValidSettingsStayInEffect(t *testing.T) {
 		{map[string]string{"environment-id": "two"}, "two"},
 		{map[string]string{"environment-id": "three", "cluster-uri": "wrong"}, "two"},
 		{map[string]string{"environment-id": "four"}, "four"},
-		{nil, DefaultEnvironment},
+		{nil, settings.DefaultEnvironment},
 	} {
 		watcher.OnChange(configMap(step.data))
 		if got := s.Current().Environment.ID; got != step.want {
@@ -68,7 +71,7 @@ func TestConfigMapMayBeAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(s.Current(), Default(uid)) {
+	if !reflect.DeepEqual(s.Current(), settings.Default(uid)) {
 		t.Errorf("%+v", s.Current())
 	}
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package source
+// Package valid says what is wrong with a source by itself: for the webhook, the controller, and those who check a
+// manifest.
+//
+// Its invariant: it looks at nothing but the source.
+package valid
 
 import (
 	"errors"
@@ -19,42 +23,43 @@ import (
 // other objects; nil if it is valid. The URIs of its sinks may have the given schemes.
 func Check(s *v1alpha1.CDEventSource, system string, schemes transport.Schemes) (errs *apis.FieldError) {
 	all := specProblems(s, system)
-	all = append(all, sinkProblems(s, sinkField, &s.Spec.Sink, schemes)...)
+	all = append(all, sinkProblems(s, SinkField, &s.Spec.Sink, schemes)...)
 	if s.Spec.Delivery != nil && s.Spec.Delivery.DeadLetterSink != nil {
-		all = append(all, sinkProblems(s, letterField, s.Spec.Delivery.DeadLetterSink, schemes)...)
+		all = append(all, sinkProblems(s, LetterField, s.Spec.Delivery.DeadLetterSink, schemes)...)
 	}
 	for _, p := range all {
-		errs = errs.Also(&apis.FieldError{Message: "invalid value", Paths: []string{p.field()}, Details: p.message})
+		errs = errs.Also(&apis.FieldError{Message: "invalid value", Paths: []string{p.field()}, Details: p.Message})
 	}
 	return errs
 }
 
+// The fields of a source that hold destinations.
 const (
-	sinkField   = "spec.sink"
-	letterField = "spec.delivery.deadLetterSink"
+	SinkField   = "spec.sink"
+	LetterField = "spec.delivery.deadLetterSink"
 )
 
-// problems returns everything that is invalid in a spec apart from its sinks, under
+// Spec returns everything that is invalid in a spec apart from its sinks, under
 // the reason of the first problem.
-func problems(s *v1alpha1.CDEventSource, system string) *problem {
+func Spec(s *v1alpha1.CDEventSource, system string) *Problem {
 	all := specProblems(s, system)
 	if len(all) == 0 {
 		return nil
 	}
 	messages := make([]string, 0, len(all))
 	for _, p := range all {
-		messages = append(messages, p.message)
+		messages = append(messages, p.Message)
 	}
-	return &problem{reason: all[0].reason, message: strings.Join(messages, "; ")}
+	return &Problem{Reason: all[0].Reason, Message: strings.Join(messages, "; ")}
 }
 
 // specProblems returns the problems of a spec apart from its sinks.
-func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
-	var all []*problem
+func specProblems(s *v1alpha1.CDEventSource, system string) []*Problem {
+	var all []*Problem
 	for _, u := range s.Unread {
 		in := func(field string) bool { return v1alpha1.UnreadIn([]tolerant.FieldError{u}, field) != nil }
-		if in("spec") && !in(sinkField) && !in(letterField) {
-			all = append(all, &problem{reason: "InvalidField", message: u.Error()})
+		if in("spec") && !in(SinkField) && !in(LetterField) {
+			all = append(all, &Problem{Reason: "InvalidField", Message: u.Error()})
 		}
 	}
 	for _, c := range []struct {
@@ -82,17 +87,17 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
 // sinkProblems returns the problems of a destination, without resolving it.
 func sinkProblems(
 	s *v1alpha1.CDEventSource, field string, d *duckv1.Destination, schemes transport.Schemes,
-) []*problem {
-	if err := checkReadable(s, field); err != nil {
+) []*Problem {
+	if err := Readable(s, field); err != nil {
 		return problemsIn(err)
 	}
-	return problemsIn(checkDestination(field, s.Namespace, d, schemes))
+	return problemsIn(Destination(field, s.Namespace, d, schemes))
 }
 
-// checkReadable reports a field that could not be parsed.
-func checkReadable(s *v1alpha1.CDEventSource, field string) error {
+// Readable reports a field that could not be parsed.
+func Readable(s *v1alpha1.CDEventSource, field string) error {
 	if u := v1alpha1.UnreadIn(s.Unread, field); u != nil {
-		return &problem{reason: "InvalidField", message: u.Error()}
+		return &Problem{Reason: "InvalidField", Message: u.Error()}
 	}
 	return nil
 }
@@ -110,10 +115,10 @@ func each(err error) []error {
 }
 
 // problemsIn returns the problems among joined errors.
-func problemsIn(err error) []*problem {
-	var out []*problem
+func problemsIn(err error) []*Problem {
+	var out []*Problem
 	for _, e := range each(err) {
-		var p *problem
+		var p *Problem
 		if errors.As(e, &p) {
 			out = append(out, p)
 		}
@@ -125,8 +130,8 @@ func problemsIn(err error) []*problem {
 var path = regexp.MustCompile(`^spec(\.[A-Za-z]+|\[\d+\])*`)
 
 // field returns the field that the problem is about.
-func (p *problem) field() string {
-	if at := path.FindString(p.message); at != "" {
+func (p *Problem) field() string {
+	if at := path.FindString(p.Message); at != "" {
 		return at
 	}
 	return "spec"

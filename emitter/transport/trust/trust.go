@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package transport
+// Package trust holds the certificate authorities that sinks are trusted by: those of Knative Eventing, as Eventing reads
+// them.
+package trust
 
 import (
 	"bytes"
@@ -24,7 +26,7 @@ import (
 )
 
 // Trust holds the certificate authorities that are trusted besides those of the system and of each sink: the last
-// valid version of each ConfigMap of trust bundles. Use NewTrust to make one.
+// valid version of each ConfigMap of trust bundles. Use New to make one.
 type Trust struct {
 	valid   cache.Indexer
 	changes atomic.Int64
@@ -32,8 +34,8 @@ type Trust struct {
 	changed []func()
 }
 
-// NewTrust returns one without any bundle.
-func NewTrust() *Trust {
+// New returns one without any bundle.
+func New() *Trust {
 	return &Trust{valid: cache.NewIndexer(cache.MetaNamespaceKeyFunc,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 }

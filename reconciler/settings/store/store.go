@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+// Package store holds the settings in effect, as the API server has them.
+package store
 
 import (
 	"context"
@@ -21,19 +22,20 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
 // Store holds the settings in effect.
 type Store struct {
-	defaults Settings
-	current  atomic.Pointer[Settings]
+	defaults settings.Settings
+	current  atomic.Pointer[settings.Settings]
 	logger   configmap.Logger
 	onChange func()
 }
 
-// NewStore reads the settings before it returns, then follows their changes through
+// New reads the settings before it returns, then follows their changes through
 // the watcher and calls onChange after each. It fails on an invalid value.
-func NewStore(ctx context.Context, cmw configmap.Watcher, onChange func()) (*Store, error) {
+func New(ctx context.Context, cmw configmap.Watcher, onChange func()) (*Store, error) {
 	return newStore(ctx, kubeclient.Get(ctx), cmw, onChange)
 }
 
@@ -43,18 +45,18 @@ func Load(ctx context.Context, kube kubernetes.Interface) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's UID (that of namespace %s): %w", metav1.NamespaceSystem, err)
 	}
-	return (&Store{defaults: Default(cluster.UID), logger: logging.FromContext(ctx)}).Again(ctx, kube)
+	return (&Store{defaults: settings.Default(cluster.UID), logger: logging.FromContext(ctx)}).Again(ctx, kube)
 }
 
 // Again reads the settings once more. Those that were read before stay as they are.
 func (s *Store) Again(ctx context.Context, kube kubernetes.Interface) (*Store, error) {
 	absent := absent()
-	found, err := kube.CoreV1().ConfigMaps(absent.Namespace).Get(ctx, Name, metav1.GetOptions{})
+	found, err := kube.CoreV1().ConfigMaps(absent.Namespace).Get(ctx, settings.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		found = absent
 	case err != nil:
-		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", absent.Namespace, Name, err)
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", absent.Namespace, settings.Name, err)
 	}
 	first, err := s.read(found)
 	if err != nil {
@@ -66,7 +68,7 @@ func (s *Store) Again(ctx context.Context, kube kubernetes.Interface) (*Store, e
 }
 
 func absent() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: settings.Name}}
 }
 
 func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watcher, onChange func()) (*Store, error) {
@@ -79,13 +81,13 @@ func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watc
 	if d, ok := cmw.(configmap.DefaultingWatcher); ok {
 		d.WatchWithDefault(*absent(), s.changed)
 	} else {
-		cmw.Watch(Name, s.changed)
+		cmw.Watch(settings.Name, s.changed)
 	}
 	return s, nil
 }
 
 // Current returns the settings in effect.
-func (s *Store) Current() Settings { return *s.current.Load() }
+func (s *Store) Current() settings.Settings { return *s.current.Load() }
 
 // Rules are those that decide about transitions.
 func (s *Store) Rules() lifecycle.Rules { return s.Current().Rules() }
@@ -102,11 +104,11 @@ func (s *Store) SinkHosts() hosts.List { return s.Current().SinkHosts }
 // ClusterURI is the source of the cluster's events.
 func (s *Store) ClusterURI() string { return s.Current().ClusterURI }
 
-func (s *Store) read(c *corev1.ConfigMap) (Settings, error) {
-	if keys := unknown(c); len(keys) > 0 {
+func (s *Store) read(c *corev1.ConfigMap) (settings.Settings, error) {
+	if keys := settings.Unknown(c); len(keys) > 0 {
 		s.logger.Errorf("ConfigMap %s/%s has unknown keys, which have no effect: %q", c.Namespace, c.Name, keys)
 	}
-	return FromConfigMap(s.defaults, c)
+	return settings.FromConfigMap(s.defaults, c)
 }
 
 func (s *Store) changed(c *corev1.ConfigMap) {

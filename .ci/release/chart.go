@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+const chartName = "knative-cdevents"
+
+// chart packages the Helm chart with the images of this release, and pushes it beside them if there is a registry. It
+// returns its reference there.
+func (r *release) chart(ctx context.Context, built []image) (string, error) {
+	stage, err := os.MkdirTemp("", "release-chart-")
+	if err != nil {
+		return "", fmt.Errorf("making a folder for the chart: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(stage) }()
+	dir := filepath.Join(stage, chartName)
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.root, "charts", chartName))); err != nil {
+		return "", fmt.Errorf("copying the chart: %w", err)
+	}
+	values := filepath.Join(dir, "values.yaml")
+	raw, err := os.ReadFile(values) //nolint:gosec // a file of the repository
+	if err != nil {
+		return "", fmt.Errorf("reading the chart's values: %w", err)
+	}
+	text, err := resolve(string(raw), built)
+	if err != nil {
+		return "", fmt.Errorf("the chart's values: %w", err)
+	}
+	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("writing the chart's values: %w", err)
+	}
+	// Helm puts the times of the files into the archive, and that of the archive into what it pushes.
+	old := func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, epoch, epoch)
+	}
+	if err := filepath.WalkDir(dir, old); err != nil {
+		return "", fmt.Errorf("setting the times of the chart: %w", err)
+	}
+	version := strings.TrimPrefix(r.version, "v")
+	if _, err := r.tool(ctx, nil, "", "helm",
+		"package", dir, "--destination", r.out, "--version", version, "--app-version", r.version); err != nil {
+		return "", err
+	}
+	archive := filepath.Join(r.out, chartName+"-"+version+".tgz")
+	if err := os.Chtimes(archive, epoch, epoch); err != nil {
+		return "", fmt.Errorf("setting the time of the chart: %w", err)
+	}
+	if !r.push {
+		return "", nil
+	}
+	return r.pushChart(ctx, archive, version)
+}
+
+func (r *release) pushChart(ctx context.Context, archive, version string) (string, error) {
+	tag, err := name.NewTag(r.repository + "/charts/" + chartName + ":" + version)
+	if err != nil {
+		return "", fmt.Errorf("pushing to KO_DOCKER_REPO: %w", err)
+	}
+	args := []string{"push", archive, "oci://" + r.repository + "/charts"}
+	if tag.Scheme() == "http" {
+		args = append(args, "--plain-http") // a registry on this machine
+	}
+	if _, err := r.tool(ctx, nil, "", "helm", args...); err != nil {
+		return "", err
+	}
+	pushed, err := remote.Head(tag, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err != nil {
+		return "", fmt.Errorf("looking for the chart that was pushed: %w", err)
+	}
+	return tag.Digest(pushed.Digest.String()).String(), nil
+}
