@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release writes a release: images, manifests, the plugin and what vouches for them. The same commit and Go
+// Command release writes a release: images, manifests, the chart, the plugin and what vouches for them. The same commit and Go
 // give the same bytes, signatures apart. It needs no network but the Go module proxy, and the registry that it pushes
 // to, if any.
 package main
@@ -131,6 +131,9 @@ func (r *release) write(ctx context.Context) error {
 		return err
 	}
 	if err := r.manifests(built); err != nil {
+		return err
+	}
+	if err := r.chart(built); err != nil {
 		return err
 	}
 	if err := r.plugins(ctx, licenses); err != nil {

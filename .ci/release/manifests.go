@@ -85,11 +85,19 @@ func (r *release) render(m manifest, built []image) (string, error) {
 	}
 	const label = "app.kubernetes.io/version: "
 	text = strings.ReplaceAll(text, label+"devel", fmt.Sprintf("%s%q", label, r.version))
+	if text, err = withImages(text, built); err != nil {
+		return "", fmt.Errorf("%s: %w", m.name, err)
+	}
+	return text, nil
+}
+
+// withImages replaces each ko:// by the image that was built for it.
+func withImages(text string, built []image) (string, error) {
 	for _, i := range built {
 		text = strings.ReplaceAll(text, "ko://"+i.program+"\n", i.reference+"\n")
 	}
 	if left := koReference.FindString(text); left != "" {
-		return "", fmt.Errorf("%s names %s, which was not built", m.name, left)
+		return "", fmt.Errorf("it names %s, which was not built", left)
 	}
 	return text, nil
 }

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"io/fs"
@@ -109,6 +111,64 @@ func TestKubectlCanDelete(t *testing.T) {
 				t.Errorf("%s: %s has the version %q in its label", m.name, &o, got)
 			}
 		}
+	}
+}
+
+// The chart is one that Helm reads, with the version and the images of the release, and everything in its folder.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	r, built := repository(t)
+	r.out = t.TempDir()
+	if err := r.chart(built); err != nil {
+		t.Fatal(err)
+	}
+	packed, err := os.Open(filepath.Join(r.out, "knative-cdevents-1.2.3.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = packed.Close() }()
+	plain, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for archive := tar.NewReader(plain); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[strings.TrimPrefix(h.Name, "knative-cdevents/")] = string(raw)
+	}
+	var about struct {
+		Name, Version string
+		AppVersion    string `yaml:"appVersion"`
+	}
+	if err := yaml.Unmarshal([]byte(got["Chart.yaml"]), &about); err != nil {
+		t.Fatal(err)
+	}
+	if about.Name != "knative-cdevents" || about.Version != "1.2.3" || about.AppVersion != version {
+		t.Errorf("the chart is %+v", about)
+	}
+	values := got["values.yaml"]
+	if strings.Contains(values, "ko://") || !strings.Contains(values, "controller:"+version+"@sha256:") {
+		t.Errorf("the chart's images are not those of the release:\n%s", values)
+	}
+	folder := filepath.Join(r.root, "charts", "knative-cdevents")
+	err = fs.WalkDir(os.DirFS(folder), ".", func(path string, d fs.DirEntry, err error) error {
+		if _, found := got[path]; err == nil && !d.IsDir() && !found && path != ".helmignore" {
+			t.Errorf("the chart lacks %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
