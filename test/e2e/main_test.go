@@ -41,6 +41,10 @@ var suite struct {
 	// guest says that the cluster is shared: the controller and all namespaces but the tests' own belong to others. Only
 	// tests that need no controller can run then.
 	guest bool
+	// releases says that the tests to run install releases themselves, and nothing is installed before.
+	releases bool
+	// remains removes what is shared by tests.
+	remains []func()
 }
 
 func TestMain(m *testing.M) {
@@ -95,6 +99,9 @@ func prepare(ctx context.Context) error {
 	}
 	say("built the images of the tests in %s", took(began))
 
+	if suite.releases = os.Getenv("E2E_RELEASES") != ""; suite.releases {
+		return deleteNamespaces(ctx)
+	}
 	if suite.Own() {
 		if suite.audit, err = openAuditLog(ctx); err != nil {
 			return err
@@ -123,6 +130,9 @@ func prepare(ctx context.Context) error {
 }
 
 func clean(ctx context.Context, failed bool) error {
+	for _, remove := range suite.remains {
+		remove()
+	}
 	if suite.Kit == nil || suite.guest {
 		return nil
 	}
@@ -132,7 +142,7 @@ func clean(ctx context.Context, failed bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	if suite.installed {
+	if suite.installed || suite.releases {
 		return deleteNamespaces(ctx)
 	}
 	began := time.Now()
