@@ -27,7 +27,7 @@ func TestInstall(t *testing.T) {
 		u.installsOptional()
 		u.uses()
 		u.uninstallsManifests()
-		u.s.noTrace("shop")
+		u.s.noTrace()
 		u.nothingIsLeft(u.s)
 	})
 	t.Run("Helm", func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestInstall(t *testing.T) {
 		u.runs(helmUninstall)
 		u.definitionsAreLeft()
 		u.runs(helmRemove)
-		u.s.noTrace("shop")
+		u.s.noTrace()
 		u.nothingIsLeft(u.s)
 	})
 	t.Run("Kustomize", func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestInstall(t *testing.T) {
 		u.folder += "/knative-cdevents"
 		u.uses()
 		u.runs(kustomizeUninstall)
-		u.s.noTrace("shop")
+		u.s.noTrace()
 		u.nothingIsLeft(u.s)
 	})
 }

@@ -60,7 +60,7 @@ func TestUninstallAndInstall(t *testing.T) {
 		}
 		return nil
 	}))
-	s.noTrace("shop")
+	s.noTrace()
 
 	s.must(suite.Controller.Install(t.Context()))
 	s.source("source", service("sink"))
@@ -75,10 +75,10 @@ func TestUninstallAndInstall(t *testing.T) {
 	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded, removed}), about("shop"))
 }
 
-// noTrace checks that a Service has nothing that the controller could have written.
-func (s *scene) noTrace(name string) {
+// noTrace checks that Service shop has nothing that the controller could have written.
+func (s *scene) noTrace() {
 	s.Helper()
-	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(s.Context(), name, metav1.GetOptions{})
+	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(s.Context(), "shop", metav1.GetOptions{})
 	s.must(err)
 	if text := compact(svc); strings.Contains(text, "cdevents.dev") || len(svc.Finalizers) > 0 {
 		s.Errorf("the Service still has a trace of the controller: %s", text)

@@ -29,6 +29,8 @@ type stage struct {
 	plan   types.UID
 	// decided and open are the runs of the gates, as they were seen last.
 	decided, open *v1alpha1.GateRun
+	// stop ends the requests to it.
+	stop func()
 }
 
 // The gates of a stage.
@@ -57,10 +59,34 @@ func newStage(t *testing.T) *stage {
 	s.must(suite.Carts.Split(ctx, s.app, canaryPercent))
 	s.owners = s.scene.owners(s.app, canaryPercent)
 	s.plan = s.placement()
-	t.Cleanup(s.sendTo(s.app, func(c *kit.Clients) { c.Even = 100 }))
+	stop := s.sendTo(s.app, func(c *kit.Clients) { c.Even = 100 })
 	s.decided = s.verdict()
+	stop()
+	s.trickle()
 	s.open = s.continues(1)
 	return s
+}
+
+// trickle sends a few requests each second, which leaves the machine to the others.
+func (s *stage) trickle() {
+	s.Helper()
+	clients, err := suite.Carts.Clients(s.Context(), s.app)
+	s.must(err)
+	clients.Even = 100
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_ = clients.Send(ctx, 10) // ended by stop
+			time.Sleep(time.Second)
+		}
+	}()
+	s.stop = func() {
+		cancel()
+		<-done
+	}
+	s.Cleanup(s.stop)
 }
 
 // placement returns the UID of the plan.
@@ -93,7 +119,7 @@ func (s *stage) run(ctx context.Context, gate string) (*v1alpha1.GateRun, error)
 func (s *stage) continues(requests float64) *v1alpha1.GateRun {
 	s.Helper()
 	var run *v1alpha1.GateRun
-	s.must(kit.Wait(s.Context(), 2*time.Minute, "the evidence of an open run", func(ctx context.Context) error {
+	s.must(kit.Wait(s.Context(), 3*time.Minute, "the evidence of an open run", func(ctx context.Context) error {
 		var err error
 		if run, err = s.run(ctx, goesOn); err != nil {
 			return err

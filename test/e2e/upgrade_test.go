@@ -26,6 +26,7 @@ import (
 // pending, a gate runs and shards are placed; and back. The commands are those of the documentation.
 func TestUpgrade(t *testing.T) {
 	head, from := released(t, headRelease), released(t, fromRelease)
+	setConfig(t, "knative-serving", "config-autoscaler", map[string]string{"allow-zero-initial-scale": "true"})
 	t.Run("Manifests", func(t *testing.T) {
 		u := newUser(t, head)
 		u.upgradesAndBack(from, []block{install, ready}, []block{upgrade})
@@ -54,7 +55,6 @@ func (u *user) upgradesAndBack(from *kit.Release, installs, upgrades []block) {
 	u.Helper()
 	services, pending := number(u.T, "E2E_SERVICES", 200), number(u.T, "E2E_PENDING", 2000)
 	runs(u.T, from, u.folder, installs...)
-	setConfig(u.T, "knative-serving", "config-autoscaler", map[string]string{"allow-zero-initial-scale": "true"})
 	// With many Services on a busy machine, some take long to become ready, which is no incident here.
 	u.must(suite.Controller.Configure(u.Context(), "config-cdevents", map[string]string{"incident-outage-after": "1h"}))
 	c := &upgrading{storm: newStorm(u.T), user: u}
@@ -72,39 +72,47 @@ func (u *user) upgradesAndBack(from *kit.Release, installs, upgrades []block) {
 	// Five events of each Service are pending now.
 	rounds := max(1, (pending-5*services+services-1)/services)
 	c.moves(rounds)
-	c.pending("source", 0)
-	say("%s: made %d Services and moved the traffic of each %d times in %s; %d events are pending", u.Name(), services,
-		rounds, took(began), c.owed("late"))
+	c.delivers("source")
+	say("%s: made %d Services and moved the traffic of each %d times in %s", u.Name(), services, rounds, took(began))
 
-	c.goes("upgrade", u.r, upgrades)
+	c.goes("upgrade", u.r, upgrades, services*(5+rounds))
 	c.must(c.late.fault(c.Context(), `{"status":503}`))
 	c.moves(1)
-	c.goes("back", from, upgrades)
+	c.goes("way back", from, upgrades, services)
 
+	c.stage.stop()
 	// Whatever only one of the two has goes, too: applying a release removes nothing.
 	u.uninstallsManifests()
 	execute(u.T, from, u.folder, "uninstall the older one", "kubectl delete --ignore-not-found -f $RELEASE/release.yaml")
 	u.nothingIsLeft(c.scene, c.stage.scene)
 }
 
-// goes changes the release while traffic moves. All that was pending arrives then, with the bytes it had.
-func (c *upgrading) goes(what string, to *kit.Release, upgrades []block) {
+// goes changes the release while traffic moves, and as many events are pending. They arrive then, with the bytes that
+// the release before gave them.
+func (c *upgrading) goes(what string, to *kit.Release, upgrades []block, pending int) {
 	c.Helper()
-	owed := c.owed("late")
+	var owed int64
+	c.must(kit.Wait(c.Context(), 2*time.Minute, "what is pending", func(ctx context.Context) error {
+		var err error
+		if owed, err = c.owed(ctx, "late"); err == nil && owed < int64(pending) {
+			return kit.NotYet("%d events, want %d", owed, pending)
+		}
+		return err
+	}))
 	over := c.blow(15, time.Second)
 	began := time.Now()
 	runs(c.T, to, c.user.folder, upgrades...)
 	c.must(suite.Controller.WaitAvailable(c.Context()))
 	c.must(suite.Controller.WaitWebhook(c.Context()))
 	over()
-	say("%s: %s to %s took %s, with %d events pending", c.Name(), what, to.Folder, took(began), owed)
+	say("%s: the %s took %s, with %d events pending", c.Name(), what, took(began), owed)
 	c.stage.unchanged()
-	c.pending("source", 0)
+	c.delivers("source")
 	c.judge(c.sink, 2*time.Minute)
 
 	began = time.Now()
 	c.must(c.late.fault(c.Context(), `{}`))
-	c.pending("late", 0)
+	c.delivers("late")
 	say("%s: after the %s, the events that were pending arrived within %s", c.Name(), what, took(began))
 	c.judge(c.late, 2*time.Minute)
 	c.sameAtBoth()
@@ -130,22 +138,24 @@ func (c *upgrading) moves(rounds int) {
 }
 
 // owed returns how many events a source has to deliver.
-func (c *upgrading) owed(source string) int64 {
-	c.Helper()
-	got, err := suite.Ours.CDEventSources(c.ns).Get(c.Context(), source, metav1.GetOptions{})
-	c.must(err)
-	return got.Status.Pending
+func (c *upgrading) owed(ctx context.Context, source string) (int64, error) {
+	got, err := suite.Ours.CDEventSources(c.ns).Get(ctx, source, metav1.GetOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("asking what is pending: %w", err)
+	}
+	return got.Status.Pending, nil
 }
 
-// pending waits until a source has as many events to deliver.
-func (c *upgrading) pending(source string, want int64) {
+// delivers waits until a source has delivered everything.
+func (c *upgrading) delivers(source string) {
 	c.Helper()
-	c.must(kit.Wait(c.Context(), 10*time.Minute, "the events of source "+source, func(context.Context) error {
-		if owed := c.owed(source); owed != want {
-			time.Sleep(2 * time.Second)
-			return kit.NotYet("%d are pending, want %d", owed, want)
+	c.must(kit.Wait(c.Context(), 10*time.Minute, "the events of source "+source, func(ctx context.Context) error {
+		owed, err := c.owed(ctx, source)
+		if err == nil && owed > 0 {
+			time.Sleep(time.Second)
+			return kit.NotYet("%d are pending", owed)
 		}
-		return nil
+		return err
 	}))
 }
 
@@ -186,7 +196,7 @@ func (u *user) keepsDefinitions(from *kit.Release) {
 		u.Fatal("the release has no definitions")
 	}
 	file := filepath.Join(u.folder, "programs.yaml")
-	u.must(os.WriteFile(file, []byte(strings.Join(rest, "\n---\n")), 0o600))
+	u.must(os.WriteFile(file, []byte(strings.Join(rest, "\n---\n")), 0o600)) //nolint:gosec // in a folder of this test
 	execute(u.T, u.r, u.folder, "all but the definitions", "kubectl apply -f "+file)
 	if err := suite.Controller.WaitAvailable(u.Context()); err != nil {
 		u.Errorf("with definitions of the older release: %v\n%s", err, suite.Controller.Log(u.Context(), 20))
@@ -198,7 +208,7 @@ func (u *user) keepsDefinitions(from *kit.Release) {
 	runs(u.T, u.r, u.folder, upgrade, ready)
 	u.changesShop("three", len(want)+4)
 	u.uninstallsManifests()
-	u.s.noTrace("shop")
+	u.s.noTrace()
 	u.nothingIsLeft(u.s)
 }
 

@@ -86,7 +86,7 @@ var sidecarVersion = regexp.MustCompile(`(?m)/clients/sidecar (v\d+\.\d+\.\d+)$`
 
 // ownVersion is the version that the modules of a checkout require of each other, which a release must have.
 func ownVersion(root string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(root, "go.mod")) //nolint:gosec // of a checkout
+	raw, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		return "", fmt.Errorf("reading the version of a checkout: %w", err)
 	}
@@ -117,7 +117,7 @@ func (k *Kit) addTools(ctx context.Context, r *Release) error {
 		}
 	}
 	helm := fmt.Appendf(nil, plainHTTP, k.tool())
-	if err := os.WriteFile(filepath.Join(r.tools, "helm"), helm, 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(r.tools, "helm"), helm, 0o755); err != nil {
 		return fmt.Errorf("adding Helm: %w", err)
 	}
 	archive := filepath.Join(r.Folder, "kubectl-cdevents-linux-"+runtime.GOARCH+".tar.gz")
