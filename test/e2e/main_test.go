@@ -99,10 +99,8 @@ func prepare(ctx context.Context) error {
 	}
 	say("built the images of the tests in %s", took(began))
 
-	if suite.releases = os.Getenv("E2E_RELEASES") != ""; suite.releases {
-		return deleteNamespaces(ctx)
-	}
-	if suite.Own() {
+	suite.releases = os.Getenv("E2E_RELEASES") != ""
+	if suite.Own() && !suite.releases {
 		if suite.audit, err = openAuditLog(ctx); err != nil {
 			return err
 		}
@@ -117,6 +115,9 @@ func prepare(ctx context.Context) error {
 	}
 	if err := errors.Join(suite.Injector.Uninstall(ctx), suite.Serverless.Uninstall(ctx, kit.AsService), suite.Controller.Uninstall(ctx)); err != nil {
 		return err
+	}
+	if suite.releases {
+		return nil
 	}
 	if suite.before, err = objects(ctx); err != nil {
 		return err
