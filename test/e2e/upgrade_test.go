@@ -103,7 +103,7 @@ func (c *upgrading) goes(what string, to *kit.Release, upgrades []block, pending
 	began := time.Now()
 	runs(c.T, to, c.user.folder, upgrades...)
 	c.must(suite.Controller.WaitAvailable(c.Context()))
-	c.must(suite.Controller.WaitWebhook(c.Context()))
+	runs(c.T, to, c.user.folder, ready)
 	over()
 	say("%s: the %s took %s, with %d events pending", c.Name(), what, took(began), owed)
 	c.stage.unchanged()
