@@ -181,6 +181,20 @@ e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## Run all scenarios, also those with Eventing, Tekton, Cluster API and Crossplane; RUN=TestName for some of them
 	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 200m -parallel 100 $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
+.PHONY: e2e-install
+e2e-install: PARTS = serving,eventing,tekton
+e2e-install: e2e-cluster ## Make a release, install it by manifests, Helm and kustomize, use it, and uninstall it; RUN=Helm for one of them
+	@$(E2E_ENV) E2E_RELEASES=true $(GOTEST) -tags e2e -count=1 -timeout 60m -v -run 'TestInstall$(if $(RUN),/$(RUN))$$' ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
+# How many Services there are, and how many events wait for a sink that is dead.
+SERVICES ?= 200
+PENDING ?= 2000
+
+.PHONY: e2e-upgrade
+e2e-upgrade: PARTS = serving,eventing,tekton,prometheus
+e2e-upgrade: e2e-cluster ## Upgrade from the release of FROM=v0.1.0 (the newest tag) to this checkout and back, under load (SERVICES=200 PENDING=2000); RUN=Helm for a part
+	@$(E2E_ENV) E2E_RELEASES=true E2E_FROM='$(FROM)' E2E_SERVICES=$(SERVICES) E2E_PENDING=$(PENDING) $(GOTEST) -tags e2e -count=1 -timeout 120m -v -run 'TestUpgrade$(if $(RUN),/$(RUN))$$' ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
 .PHONY: bad-release
 bad-release: PARTS = serving,prometheus
 bad-release: browser $(SCREENSHOTS)/node_modules e2e-cluster ## Cause a bad release, follow it to the end of its alert, and take the pictures of docs/bad-release.md (10 min)

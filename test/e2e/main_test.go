@@ -41,6 +41,10 @@ var suite struct {
 	// guest says that the cluster is shared: the controller and all namespaces but the tests' own belong to others. Only
 	// tests that need no controller can run then.
 	guest bool
+	// releases says that the tests to run install releases themselves, and nothing is installed before.
+	releases bool
+	// remains removes what is shared by tests.
+	remains []func()
 }
 
 func TestMain(m *testing.M) {
@@ -95,7 +99,8 @@ func prepare(ctx context.Context) error {
 	}
 	say("built the images of the tests in %s", took(began))
 
-	if suite.Own() {
+	suite.releases = os.Getenv("E2E_RELEASES") != ""
+	if suite.Own() && !suite.releases {
 		if suite.audit, err = openAuditLog(ctx); err != nil {
 			return err
 		}
@@ -111,6 +116,9 @@ func prepare(ctx context.Context) error {
 	if err := errors.Join(suite.Injector.Uninstall(ctx), suite.Serverless.Uninstall(ctx, kit.AsService), suite.Controller.Uninstall(ctx)); err != nil {
 		return err
 	}
+	if suite.releases {
+		return nil
+	}
 	if suite.before, err = objects(ctx); err != nil {
 		return err
 	}
@@ -123,6 +131,9 @@ func prepare(ctx context.Context) error {
 }
 
 func clean(ctx context.Context, failed bool) error {
+	for _, remove := range suite.remains {
+		remove()
+	}
 	if suite.Kit == nil || suite.guest {
 		return nil
 	}
@@ -132,7 +143,7 @@ func clean(ctx context.Context, failed bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	if suite.installed {
+	if suite.installed || suite.releases {
 		return deleteNamespaces(ctx)
 	}
 	began := time.Now()

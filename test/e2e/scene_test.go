@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
@@ -82,7 +83,7 @@ func (s *scene) end() {
 	}
 	policy := metav1.DeletePropagationBackground
 	err := suite.Kube.CoreV1().Namespaces().Delete(ctx, s.ns, metav1.DeleteOptions{PropagationPolicy: &policy})
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		s.Errorf("removing the namespace: %v", err)
 	}
 }
@@ -92,7 +93,7 @@ func (s *scene) dump(ctx context.Context) {
 	if s.sink != nil {
 		events, err := s.sink.events(ctx)
 		fmt.Fprintf(&b, "the sink received %d requests (error: %v)\n", len(events), err)
-		for _, e := range events {
+		for _, e := range events[max(0, len(events)-100):] {
 			fmt.Fprintf(&b, "  %s\n", e)
 		}
 	}

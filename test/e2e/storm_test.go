@@ -59,12 +59,18 @@ func newStorm(t *testing.T) *storm {
 // deployAll creates Services with two Revisions. The first one has all traffic.
 func (s *storm) deployAll(names ...string) {
 	s.Helper()
+	s.deployEach(3, func(name string) *servingv1.Service { return kit.App(s.ns, name, suite.app, "one") }, names...)
+}
+
+// deployEach does so with any application, some at once.
+func (s *storm) deployEach(atOnce int, app func(name string) *servingv1.Service, names ...string) {
+	s.Helper()
 	var all errgroup.Group
-	all.SetLimit(3)
+	all.SetLimit(atOnce)
 	for _, name := range names {
 		all.Go(func() error {
 			ctx := s.Context()
-			if err := suite.Services.Create(ctx, kit.App(s.ns, name, suite.app, "one")); err != nil {
+			if err := suite.Services.Create(ctx, app(name)); err != nil {
 				return err
 			}
 			first, second := kit.RevisionName(name, 1), kit.RevisionName(name, 2)

@@ -7,7 +7,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,10 +14,7 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
@@ -64,11 +60,7 @@ func TestUninstallAndInstall(t *testing.T) {
 		}
 		return nil
 	}))
-	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(t.Context(), "shop", metav1.GetOptions{})
-	s.must(err)
-	if text := compact(svc); strings.Contains(text, "cdevents.dev") || len(svc.Finalizers) > 0 {
-		t.Errorf("the Service still has a trace of the controller: %s", text)
-	}
+	s.noTrace()
 
 	s.must(suite.Controller.Install(t.Context()))
 	s.source("source", service("sink"))
@@ -83,6 +75,16 @@ func TestUninstallAndInstall(t *testing.T) {
 	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded, removed}), about("shop"))
 }
 
+// noTrace checks that Service shop has nothing that the controller could have written.
+func (s *scene) noTrace() {
+	s.Helper()
+	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(s.Context(), "shop", metav1.GetOptions{})
+	s.must(err)
+	if text := compact(svc); strings.Contains(text, "cdevents.dev") || len(svc.Finalizers) > 0 {
+		s.Errorf("the Service still has a trace of the controller: %s", text)
+	}
+}
+
 // left returns the objects that did not exist before and do not belong to this test.
 func (s *scene) left(after map[string]bool) []string {
 	return slices.Sorted(func(yield func(string) bool) {
@@ -94,40 +96,17 @@ func (s *scene) left(after map[string]bool) []string {
 	})
 }
 
-// passing are kinds whose objects are created and deleted all the time.
-var passing = []string{"events", "leases", "endpoints", "endpointslices", "pods", "replicasets", "ipaddresses", "componentstatuses"}
-
 // objects returns the names of all objects in the cluster: resource, namespace and name.
 func objects(ctx context.Context) (map[string]bool, error) {
-	all := map[string]bool{}
-	// The error lists groups whose server is down; none of them matters here.
-	lists, err := suite.Kube.Discovery().ServerPreferredResources()
-	var partly *discovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &partly) {
-		return nil, fmt.Errorf("discovering kinds: %w", err)
+	all, err := takeInventory(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return nil, fmt.Errorf("parsing discovered kinds: %w", err)
-		}
-		for _, r := range list.APIResources {
-			if !slices.Contains(r.Verbs, "list") || slices.Contains(passing, r.Name) {
-				continue
-			}
-			items, err := suite.Dynamic.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
-			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				continue // a CRD that is being deleted
-			}
-			if err != nil {
-				return nil, fmt.Errorf("listing %s: %w", r.Name, err)
-			}
-			for i := range items.Items {
-				all[fmt.Sprintf("%s.%s %s/%s", r.Name, gv.Group, items.Items[i].GetNamespace(), items.Items[i].GetName())] = true
-			}
-		}
+	names := map[string]bool{}
+	for name := range all {
+		names[name] = true
 	}
-	return all, nil
+	return names, nil
 }
 
 func decode(data []byte, into any) error {

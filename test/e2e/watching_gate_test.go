@@ -104,9 +104,15 @@ func TestGateOfACanaryThatTookEverything(t *testing.T) {
 // watches creates a gate for Service cart that opens its runs by itself.
 func (s *scene) watches(timeout string) {
 	s.Helper()
-	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "cart"}}
+	s.watchesFor("cart", "15s", timeout)
+}
+
+// watchesFor creates a gate with a name that decides after a while.
+func (s *scene) watchesFor(name, minDuration, timeout string) {
+	s.Helper()
+	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
 	s.must(json.Unmarshal([]byte(`{"spec": {"service": "cart", "watch": true,
-		"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "`+timeout+`"},
+		"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "`+minDuration+`", "timeout": "`+timeout+`"},
 		"minimum": {"canaryRequests": 100, "baselineRequests": 100}}}`), gate))
 	_, err := suite.Ours.CanaryGates(s.ns).Create(s.Context(), gate, metav1.CreateOptions{})
 	s.must(err)
