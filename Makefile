@@ -202,6 +202,11 @@ conformance-sidecar: PARTS = serving
 conformance-sidecar: e2e-cluster ## Run Knative's own tests of what a container meets, with the sidecar and without it
 	@$(E2E_ENV) E2E_FULL=true E2E_CONFORMANCE=true go test -tags e2e -count=1 -timeout 150m -v -run TestSidecarConformance ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
 
+.PHONY: compare
+compare: PARTS = serving,eventing,prometheus
+compare: e2e-cluster ## Have real Flagger and gates judge the same releases, and ApiServerSource report the same changes, on real Knative (90 min); RUN='TestRivals/errors' for some
+	@$(E2E_ENV) E2E_FULL=true E2E_RIVALS=$(CURDIR)/bin/compare.md E2E_PARALLEL=6 $(GOTEST) -tags e2e -count=1 -timeout 170m -parallel 100 -v -run '$(or $(RUN),TestRival)' ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
 .PHONY: e2e-cluster
 e2e-cluster:
 	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS) DEPS=--java; fi
