@@ -128,6 +128,12 @@ generate: ## Generate deep copies, golden files, references, dashboards, the tem
 verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
 	@.ci/verify
 
+.PHONY: compare-rules
+compare-rules: $(CLUSTER) ## Let Flagger itself decide where "kubectl cdevents compare" says how it would (3 min, and 10 to build it)
+	@CGO_ENABLED=0 go -C test/cluster/parts/flagger build -o $(abspath bin)/ github.com/fluxcd/flagger/cmd/flagger
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
+	FLAGGER=$(abspath bin/flagger) $(GOTEST) -count=1 -parallel 10 $(if $(filter go test,$(GOTEST)),-v) -run TestRealFlagger ./canary/rivals/flagger | grep --line-buffered -v -e '=== [A-Z]'
+
 # Keep etcd and the audit log in memory if possible, so that other disk activity does not affect the results.
 .PHONY: bench
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
