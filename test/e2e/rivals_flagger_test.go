@@ -137,7 +137,8 @@ func (s *scene) phase(ctx context.Context, service string) (phase, why string, e
 	}
 	var last metav1.Time
 	for _, e := range events.Items {
-		if !e.LastTimestamp.Before(&last) && strings.HasPrefix(e.Message, "Halt") {
+		ending := strings.HasPrefix(e.Message, "Rolling back") || strings.HasPrefix(e.Message, "Canary failed")
+		if !ending && !e.LastTimestamp.Before(&last) {
 			last, why = e.LastTimestamp, e.Message
 		}
 	}

@@ -144,7 +144,7 @@ func (c *cluster) runFlagger(cp *controlplane.ControlPlane, program, prometheus 
 	must(c.T, err)
 	file := filepath.Join(c.TempDir(), "kubeconfig")
 	must(c.T, os.WriteFile(file, config, 0o600))
-	cmd := exec.CommandContext(c.Context(), program, "-kubeconfig", file, "-mesh-provider", "knative", "-metrics-server", prometheus, "-port", "0", "-log-level", "info")
+	cmd := exec.CommandContext(c.Context(), program, "-kubeconfig", file, "-mesh-provider", "knative", "-metrics-server", prometheus, "-port", "0", "-log-level", "info") //nolint:gosec // what the developer names
 	log, err := os.Create(filepath.Join(c.TempDir(), "log"))
 	must(c.T, err)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -39,7 +39,7 @@ func (k *Kit) RunFlagger(ctx context.Context, dir string) (stop func(context.Con
 	if err != nil {
 		return nil, fmt.Errorf("making a file for Flagger's log: %w", err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, "-kubeconfig", os.Getenv("KUBECONFIG"), "-mesh-provider", "knative",
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, "-kubeconfig", os.Getenv("KUBECONFIG"), "-mesh-provider", "knative", //nolint:gosec // built above
 		"-metrics-server", prometheus, "-port", "0", "-log-level", "info")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
