@@ -81,7 +81,7 @@ func (h *History) route(obj any) {
 	if owner == nil {
 		return
 	}
-	split := Effective(r)
+	split := effective(r)
 	h.note(owner.UID, func(l *Life, now time.Time) {
 		l.Name = types.NamespacedName{Namespace: r.Namespace, Name: owner.Name}
 		n := len(l.Splits)
@@ -99,9 +99,9 @@ func (h *History) route(obj any) {
 	})
 }
 
-// Effective returns the split of a Route that has processed its latest spec, and whose traffic is assigned and in the
+// effective returns the split of a Route that has processed its latest spec, and whose traffic is assigned and in the
 // ingress, or in a gradual rollout. It is empty otherwise.
-func Effective(r *servingv1.Route) Split {
+func effective(r *servingv1.Route) Split {
 	ingress := r.Status.GetCondition(servingv1.RouteConditionIngressReady)
 	inProgress := ingress != nil && ingress.Reason == rolloutInProgress
 	inForce := ingress.IsTrue() && r.Status.GetCondition(servingv1.RouteConditionAllTrafficAssigned).IsTrue()
