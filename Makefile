@@ -132,6 +132,12 @@ generate: ## Generate deep copies, golden files, references, dashboards, the tem
 verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
 	@.ci/verify
 
+.PHONY: compare-rules
+compare-rules: $(CLUSTER) ## Let Flagger itself decide where "kubectl cdevents compare" says how it would (3 min, and 10 to build it)
+	@CGO_ENABLED=0 go -C test/cluster/parts/flagger build -o $(abspath bin)/ github.com/fluxcd/flagger/cmd/flagger
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
+	FLAGGER=$(abspath bin/flagger) $(GOTEST) -count=1 -parallel 10 $(if $(filter go test,$(GOTEST)),-v) -run TestRealFlagger ./canary/rivals/flagger | grep --line-buffered -v -e '=== [A-Z]'
+
 # Keep etcd and the audit log in memory if possible, so that other disk activity does not affect the results.
 .PHONY: bench
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
@@ -219,6 +225,12 @@ bench-sidecar: e2e-cluster ## Compare requests through the sidecar with those wi
 conformance-sidecar: PARTS = serving
 conformance-sidecar: e2e-cluster ## Run Knative's own tests of what a container meets, with the sidecar and without it
 	@$(E2E_ENV) E2E_FULL=true E2E_CONFORMANCE=true go test -tags e2e -count=1 -timeout 150m -v -run TestSidecarConformance ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
+.PHONY: compare
+compare: PARTS = serving,eventing,prometheus
+compare: e2e-cluster ## Have real Flagger and gates judge the same releases, and ApiServerSource report the same changes, on real Knative (90 min); RUN='TestRivals/errors' for some
+	@mkdir -p bin
+	@$(E2E_ENV) E2E_FULL=true E2E_RIVALS=$(CURDIR)/bin/compare.md E2E_PARALLEL=6 $(GOTEST) -tags e2e -count=1 -timeout 170m -parallel 100 -v -run '$(or $(RUN),TestRival)' ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
 
 .PHONY: e2e-cluster
 e2e-cluster:

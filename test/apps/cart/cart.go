@@ -7,13 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/apps/web"
 )
 
 // usual is how long a request takes, so that others of its cart come meanwhile.
@@ -74,7 +75,7 @@ func (c *carts) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := c.handle(r, r.PathValue("id")); err != nil {
 		a.Outcome = err.Error()
-	} else if fails(a.Request, c.failRate) {
+	} else if web.Draw(a.Request) < c.failRate {
 		a.Outcome = "error"
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -223,13 +224,4 @@ func (c *carts) lock(ctx context.Context, name string) (unlock func() error, err
 		}
 		return nil
 	}, nil
-}
-
-// fails depends on the request's id alone, so that a request fails wherever a build with this rate handles it.
-func fails(request string, rate float64) bool {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(request)) // a hash never fails
-	const kinds = 10000
-	// The low bits of similar ids are similar.
-	return float64(h.Sum64()>>32%kinds) < rate*kinds
 }

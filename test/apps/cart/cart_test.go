@@ -52,18 +52,3 @@ func TestTheAnswerSaysWhatBroke(t *testing.T) {
 		}
 	}
 }
-
-func TestFailsAsOftenAsAsked(t *testing.T) {
-	failed := 0
-	for i := range 10000 {
-		if fails("request-"+string(rune('a'+i%26))+strings.Repeat("x", i/26), 0.05) {
-			failed++
-		}
-	}
-	if failed < 400 || failed > 600 {
-		t.Errorf("%d of 10000 fail, want 5 %%", failed)
-	}
-	if fails("request-1", 0) || !fails("request-1", 1) {
-		t.Error("not by the rate")
-	}
-}

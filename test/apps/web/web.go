@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/signal"
@@ -24,14 +23,7 @@ import (
 // Main runs the application until it is terminated. Environment variable VERSION overrides the version that it was
 // built with.
 func Main(version string) {
-	errorRate := 0.0
-	if s := os.Getenv("ERROR_RATE"); s != "" {
-		rate, err := strconv.ParseFloat(s, 64)
-		if err != nil || rate < 0 || rate > 1 {
-			log.Fatalf("ERROR_RATE=%q is not a share from 0 to 1", s)
-		}
-		errorRate = rate
-	}
+	bad := shares{errors: share("ERROR_RATE"), missing: share("MISSING_RATE"), slow: share("SLOW_RATE"), hanging: share("HANG_RATE")}
 	// A Revision that never becomes Ready, for scenarios that need one.
 	if os.Getenv("BROKEN") != "" {
 		log.Fatal("BROKEN is set")
@@ -39,7 +31,17 @@ func Main(version string) {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	Run(ctx, answer(os.Getenv("K_REVISION"), cmp.Or(os.Getenv("VERSION"), version), errorRate, rand.Float64), 10*time.Second)
+	Run(ctx, answer(os.Getenv("K_REVISION"), cmp.Or(os.Getenv("VERSION"), version), bad, fate), 10*time.Second)
+}
+
+// share reads an environment variable.
+func share(name string) float64 {
+	given := cmp.Or(os.Getenv(name), "0")
+	rate, err := strconv.ParseFloat(given, 64)
+	if err != nil || rate < 0 || rate > 1 {
+		log.Fatalf("%s=%q is not a share from 0 to 1", name, given)
+	}
+	return rate
 }
 
 // Run serves at PORT until the context ends. Requests that are open then have a grace period to end.
@@ -66,16 +68,15 @@ func Run(ctx context.Context, handler http.Handler, grace time.Duration) {
 	<-ended
 }
 
-// answer is the application's handler; chance returns a number from 0 to 1 for each request.
-func answer(revision, version string, errorRate float64, chance func() float64) http.Handler {
+// answer is the application's handler; fate returns a number from 0 to 1 for each request.
+func answer(revision, version string, bad shares, fate func(*http.Request) float64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fails(w, r) {
 			return
 		}
+		status := bad.status(r, fate(r))
 		w.Header().Set("Content-Type", "application/json")
-		if chance() < errorRate {
-			w.WriteHeader(http.StatusInternalServerError)
-		}
+		w.WriteHeader(status)
 		// Ignore a client that has disconnected.
 		_ = json.NewEncoder(w).Encode(map[string]string{"revision": revision, "version": version})
 	})

@@ -3,28 +3,34 @@
 package web
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAnswerNamesRevisionAndFailsAsOftenAsAsked(t *testing.T) {
 	for name, c := range map[string]struct {
-		rate, chance float64
-		want         int
+		bad  shares
+		fate float64
+		want int
 	}{
-		"never, when the rate is zero": {0, 0, http.StatusOK},
-		"below the rate":               {0.5, 0.4, http.StatusInternalServerError},
-		"above the rate":               {0.5, 0.6, http.StatusOK},
+		"never, when the share is zero": {shares{}, 0, http.StatusOK},
+		"an error":                      {shares{errors: 0.5}, 0.4, http.StatusInternalServerError},
+		"none above the share":          {shares{errors: 0.5}, 0.6, http.StatusOK},
+		"not found":                     {shares{errors: 0.1, missing: 0.5}, 0.4, http.StatusNotFound},
+		"late":                          {shares{slow: 1}, 0.4, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := httptest.NewRecorder()
-			h := answer("app-00002", "two", c.rate, func() float64 { return c.chance })
+			w, began := httptest.NewRecorder(), time.Now()
+			h := answer("app-00002", "two", c.bad, func(*http.Request) float64 { return c.fate })
 			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-			if w.Code != c.want {
-				t.Errorf("got status %d, want %d", w.Code, c.want)
+			if took := time.Since(began); w.Code != c.want || took < slow && c.bad.slow > 0 {
+				t.Errorf("got status %d after %s, want %d", w.Code, took, c.want)
 			}
 			if got := w.Body.String(); !strings.Contains(got, "app-00002") || !strings.Contains(got, "two") {
 				t.Errorf("the answer does not name its Revision and version: %s", got)
@@ -33,8 +39,39 @@ func TestAnswerNamesRevisionAndFailsAsOftenAsAsked(t *testing.T) {
 	}
 }
 
+// A request with an id is treated alike wherever it goes, and the share of bad ones is what was asked for.
+func TestFateOfAnID(t *testing.T) {
+	const n = 20000
+	bad := 0
+	for i := range n {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header.Set("X-Request-Id", fmt.Sprintf("request-%d", i))
+		one := fate(r)
+		if one != fate(r) {
+			t.Fatalf("request %d has two fates", i)
+		}
+		if one < 0.05 {
+			bad++
+		}
+	}
+	if bad < n*4/100 || bad > n*6/100 {
+		t.Errorf("%d of %d requests are bad, want 5 %%", bad, n)
+	}
+}
+
+// A request that hangs ends when its client gives up.
+func TestHanging(t *testing.T) {
+	ctx, giveUp := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, giveUp)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	shares{hanging: 1}.status(r, 0.5)
+	if ctx.Err() == nil {
+		t.Error("it ended by itself")
+	}
+}
+
 func TestFailures(t *testing.T) {
-	s := httptest.NewUnstartedServer(answer("r", "v", 0, func() float64 { return 1 }))
+	s := httptest.NewUnstartedServer(answer("r", "v", shares{}, func(*http.Request) float64 { return 1 }))
 	s.Config.Protocols = &http.Protocols{}
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -59,6 +96,9 @@ func TestFailures(t *testing.T) {
 	}
 	if status, trailer, err := get("/", grpc); err != nil || status != http.StatusOK || trailer != "13" {
 		t.Errorf("no gRPC error: %d, %q, %v", status, trailer, err)
+	}
+	if status, _, err := get(pathDepends, "text/plain"); err != nil || status != http.StatusServiceUnavailable {
+		t.Errorf("what it needs is not away: %d, %v", status, err)
 	}
 	if status, _, err := get("/", "text/plain"); err != nil || status != http.StatusOK {
 		t.Errorf("an ordinary request failed: %d, %v", status, err)

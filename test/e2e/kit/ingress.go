@@ -65,7 +65,7 @@ type Answer struct {
 
 // Get sends one request to the Service with that URL.
 func (in *Ingress) Get(ctx context.Context, service *url.URL) (Answer, error) {
-	status, body, err := in.ask(ctx, service, "")
+	status, body, err := in.Ask(ctx, service, "")
 	if err != nil {
 		return Answer{Status: status}, err
 	}
@@ -76,8 +76,8 @@ func (in *Ingress) Get(ctx context.Context, service *url.URL) (Answer, error) {
 	return a, nil
 }
 
-// ask sends one request, with an id if there is one, and returns the status and body of the response.
-func (in *Ingress) ask(ctx context.Context, service *url.URL, id string) (int, []byte, error) {
+// Ask sends one request, with an id if there is one, and returns the status and body of the response.
+func (in *Ingress) Ask(ctx context.Context, service *url.URL, id string) (int, []byte, error) {
 	target := *service
 	if in.base != nil {
 		target.Scheme, target.Host = in.base.Scheme, in.base.Host

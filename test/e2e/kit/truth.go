@@ -205,7 +205,7 @@ func shardByFNV(id string, shards int) int {
 }
 
 func (c *Clients) one(ctx context.Context, n int) {
-	status, body, err := c.in.ask(ctx, c.service.JoinPath("cart", c.cart(n%c.Carts)), fmt.Sprintf("request-%d", n))
+	status, body, err := c.in.Ask(ctx, c.service.JoinPath("cart", c.cart(n%c.Carts)), fmt.Sprintf("request-%d", n))
 	var a CartAnswer
 	lost := ""
 	switch {
@@ -228,7 +228,7 @@ func (c *Clients) Hold(ctx context.Context, n int, takes time.Duration) (CartAns
 	var a CartAnswer
 	target := c.service.JoinPath("cart", c.cart(n))
 	target.RawQuery = url.Values{"for": {takes.String()}}.Encode()
-	status, body, err := c.in.ask(ctx, target, fmt.Sprintf("hold-%d", n))
+	status, body, err := c.in.Ask(ctx, target, fmt.Sprintf("hold-%d", n))
 	if err != nil {
 		return a, err
 	}
