@@ -13,6 +13,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // living is a Service with one pod per Revision that handle requests until they are gone. It gives the readings of a
@@ -88,7 +89,7 @@ func TestSharesEndWheneverTheLastPodsGo(t *testing.T) {
 			r := &scrape.Runner{
 				Budget: scrape.NewBudget(), Client: scrape.NewClient(1), Discovery: l, Sink: l, Leader: always{},
 				Settings: scraping{
-					Interval: 15 * time.Second, Limits: scrape.DefaultLimits, Reader: func(string) *mapping.Reader { return neutral },
+					Interval: 15 * time.Second, Limits: limits.Default, Reader: func(string) *mapping.Reader { return neutral },
 					Entry: neutral,
 				},
 			}

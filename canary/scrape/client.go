@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // accept prefers OpenMetrics, as Prometheus does.
@@ -57,7 +59,7 @@ func NewClient(idle int) *Client {
 }
 
 // Read scrapes one target with its Memory. The Reading holds any failure.
-func (c *Client) Read(ctx context.Context, t Target, l Limits, m *Memory) Reading {
+func (c *Client) Read(ctx context.Context, t Target, l limits.Reading, m *Memory) Reading {
 	out, began := Reading{Target: t}, c.now()
 	out.Exposition, out.Err = c.read(ctx, t, l, m)
 	out.At = c.now()
@@ -65,7 +67,7 @@ func (c *Client) Read(ctx context.Context, t Target, l Limits, m *Memory) Readin
 	return out
 }
 
-func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Exposition, error) {
+func (c *Client) read(ctx context.Context, t Target, l limits.Reading, m *Memory) (Exposition, error) {
 	if err := c.check(t); err != nil {
 		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
 	}
@@ -134,7 +136,7 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 }
 
 // parseSafely turns a panic, which is a bug, into an error of this target: what a pod exports must not end the process.
-func parseSafely(body []byte, contentType string, l Limits, m *Memory) (out Exposition, err error) {
+func parseSafely(body []byte, contentType string, l limits.Reading, m *Memory) (out Exposition, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = Exposition{}
@@ -161,7 +163,7 @@ func request(ctx context.Context, t Target) (*http.Request, error) {
 }
 
 // parse parses a body and classifies the error.
-func parse(body []byte, contentType string, l Limits, m *Memory) (Exposition, error) {
+func parse(body []byte, contentType string, l limits.Reading, m *Memory) (Exposition, error) {
 	if strings.HasPrefix(contentType, "text/html") {
 		return Exposition{}, &ReadError{
 			Class: Unparsable,

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // anywhere returns a client that may connect to a test's servers.
@@ -43,7 +44,7 @@ func serve(t *testing.T, h http.HandlerFunc) Target {
 	return targetOf(t, server)
 }
 
-var small = Limits{Timeout: 200 * time.Millisecond, Body: 1000, Series: 3}
+var small = limits.Reading{Timeout: 200 * time.Millisecond, Body: 1000, Series: 3}
 
 func TestFailuresHaveAClass(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // hooked calls functions at certain moments.
@@ -55,7 +56,7 @@ func hook(t *testing.T, f func(h *hooked, r *Runner)) {
 		r := &Runner{
 			Budget: NewBudget(), Client: NewClient(1), Discovery: h, Sink: h,
 			Leader: h, Settings: settings{
-				Interval: interval, Limits: DefaultLimits,
+				Interval: interval, Limits: limits.Default,
 				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
 			},
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // dyingEvery is the interval between readings of a pod that is being deleted.
@@ -77,7 +78,7 @@ type Configured interface {
 type Settings struct {
 	// Interval between readings.
 	Interval time.Duration
-	Limits   Limits
+	Limits   limits.Reading
 	// Reader for a runtime, Entry for queue-proxy.
 	Reader func(runtime string) *mapping.Reader
 	Entry  *mapping.Reader

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // stage is a Plan and a Sink.
@@ -137,7 +138,7 @@ func run(t *testing.T, s *stage, interval time.Duration) {
 		Budget: NewBudget(),
 		Client: anywhere(), Discovery: s, Sink: s,
 		Leader: s, Settings: settings{
-			Interval: interval, Limits: DefaultLimits,
+			Interval: interval, Limits: limits.Default,
 			Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
 		},
 	}

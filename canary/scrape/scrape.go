@@ -51,19 +51,6 @@ func (t Target) Check() error {
 	return nil
 }
 
-// Limits of one reading.
-type Limits struct {
-	// Timeout of the whole reading.
-	Timeout time.Duration
-	// Body is the maximum size of an answer in bytes, after decompression.
-	Body int64
-	// Series is the maximum number of series that mappings name.
-	Series int
-}
-
-// DefaultLimits apply unless config-canary sets others.
-var DefaultLimits = Limits{Timeout: 5 * time.Second, Body: 4 << 20, Series: 10_000}
-
 // Class of a failed reading, used as a label.
 type Class string
 

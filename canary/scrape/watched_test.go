@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // watchedStage is a stage that reports its changes, and counts what it is asked.
@@ -56,7 +57,7 @@ func watched(t *testing.T, f func(s *watchedStage, r *Runner)) {
 		r := &Runner{
 			Budget: NewBudget(), Client: NewClient(1), Discovery: s, Sink: s,
 			Leader: s, Settings: settings{
-				Interval: interval, Limits: DefaultLimits,
+				Interval: interval, Limits: limits.Default,
 				Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
 			},
 		}

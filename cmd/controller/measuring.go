@@ -54,11 +54,19 @@ func newMeasuring(
 	m.runner = &scrape.Runner{
 		Client: scrape.NewClient(mostConnected), Discovery: m.view, Sink: m.counts, Leader: p.registry,
 		Budget:   scrape.NewBudget(),
-		Settings: m.settings,
+		Settings: scraping{m.settings},
 	}
 	must(ctx, "watching pods", p.pods.OnChange(m.runner.Changed))
 	w.services.OnChange(m.runner.Changed)
 	return m
+}
+
+// scraping has the settings for the scrape runner.
+type scraping struct{ *canary.Store }
+
+func (s scraping) Scraping() scrape.Settings {
+	c := s.Current()
+	return scrape.Settings{Interval: c.Interval, Limits: c.Limits, Reader: c.Reader, Entry: c.Entry()}
 }
 
 // start starts the scraping of pods.

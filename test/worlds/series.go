@@ -7,6 +7,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 // label is a label of a series.
@@ -91,7 +92,7 @@ func (e *endpoint) read() scrape.Exposition {
 
 // parse returns the same by way of text, as in production.
 func (e *endpoint) parse() (scrape.Exposition, error) {
-	return e.memory.Parse(e.text(), "text/plain; version=0.0.4", scrape.DefaultLimits.Series)
+	return e.memory.Parse(e.text(), "text/plain; version=0.0.4", limits.Default.Series)
 }
 
 // text writes the exposition as queue-proxy and client libraries do.

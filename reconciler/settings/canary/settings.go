@@ -29,7 +29,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/plural"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/promquery"
-	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
 )
 
@@ -65,7 +65,7 @@ const (
 // Settings configures the scraping of canary metrics.
 type Settings struct {
 	Interval time.Duration
-	Limits   scrape.Limits
+	Limits   limits.Reading
 	// Mappings are in order of precedence. The neutral contract is not among them; it
 	// precedes them all.
 	Mappings []mapping.Mapping
@@ -82,7 +82,7 @@ type Settings struct {
 
 // Default returns the settings that apply without a ConfigMap.
 func Default() Settings {
-	s := Settings{Interval: DefaultInterval, Limits: scrape.DefaultLimits, SleepAfter: DefaultSleepAfter}
+	s := Settings{Interval: DefaultInterval, Limits: limits.Default, SleepAfter: DefaultSleepAfter}
 	s.prepare()
 	return s
 }
@@ -116,10 +116,8 @@ func (s Settings) Reader(runtime string) *mapping.Reader {
 	return s.readers[anyRuntime]
 }
 
-// Scraping returns the settings of the scrape runner.
-func (s Settings) Scraping() scrape.Settings {
-	return scrape.Settings{Interval: s.Interval, Limits: s.Limits, Reader: s.Reader, Entry: s.entry}
-}
+// Entry returns the reader for queue-proxy.
+func (s Settings) Entry() *mapping.Reader { return s.entry }
 
 // FromConfigMap parses the ConfigMap on top of the defaults.
 func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
@@ -288,6 +286,3 @@ func (s *Store) changed(c *corev1.ConfigMap) {
 	s.logger.Infof("Pods are scraped every %s, by %s beside the neutral contract", next.Interval,
 		plural.Of(len(next.Mappings), "mapping", "mappings"))
 }
-
-// Scraping returns the settings in effect for the scrape runner.
-func (s *Store) Scraping() scrape.Settings { return s.Current().Scraping() }

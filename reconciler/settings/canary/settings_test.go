@@ -13,7 +13,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
-	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 )
 
 const checkout = `{total: 'sum(a{n={{namespace}}, r={{revision}}})', bad: 'sum(b{n={{namespace}}, r={{revision}}})'}`
@@ -37,7 +37,7 @@ func TestFromConfigMap(t *testing.T) {
 	if s.SleepAfter != 5*time.Minute || Default().SleepAfter != 15*time.Minute {
 		t.Errorf("it sleeps after %s, by default after %s", s.SleepAfter, Default().SleepAfter)
 	}
-	if s.Interval != 30*time.Second || s.Limits != (scrape.Limits{Timeout: 10 * time.Second, Body: 1 << 20, Series: 500}) {
+	if s.Interval != 30*time.Second || s.Limits != (limits.Reading{Timeout: 10 * time.Second, Body: 1 << 20, Series: 500}) {
 		t.Errorf("%+v", s)
 	}
 	if len(s.Queries) != 1 || s.Queries["q"].Version() == "" || s.Prometheus.String() != "https://p/prefix" {
@@ -129,7 +129,7 @@ func TestLastValidSettingsStayInEffect(t *testing.T) {
 		{nil, DefaultInterval},
 	} {
 		watcher.OnChange(configMap(step.data))
-		if got := s.Current().Scraping().Interval; got != step.want {
+		if got := s.Current().Interval; got != step.want {
 			t.Errorf("after %v: %s, want %s", step.data, got, step.want)
 		}
 	}
