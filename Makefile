@@ -110,8 +110,8 @@ worlds: ## Play simulated canaries, and print how often they get which verdict (
 # because the path rules in .golangci.yml would not match them.
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
-lint: ## Lint all modules
-	@bad=0; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/.ci/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || bad=1; done; exit $$bad
+lint: ## Lint all modules, and the workflows
+	@bad=0; .ci/tool actionlint -shellcheck= -pyflakes= || bad=1; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/.ci/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || bad=1; done; exit $$bad
 
 .PHONY: format
 format: ## Format all modules

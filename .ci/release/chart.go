@@ -75,7 +75,8 @@ func (r *release) pushChart(ctx context.Context, archive, version string) (strin
 	if tag.Scheme() == "http" {
 		args = append(args, "--plain-http") // a registry on this machine
 	}
-	if _, err := r.tool(ctx, nil, "", "helm", args...); err != nil {
+	// It writes the archive's time in the zone of this machine.
+	if _, err := r.tool(ctx, []string{"TZ=UTC"}, "", "helm", args...); err != nil {
 		return "", err
 	}
 	pushed, err := remote.Head(tag, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release writes a release: images, manifests, the chart, the plugin and what vouches for them. The same commit and Go
-// give the same bytes, signatures apart. It needs no network but the Go module proxy, and the registry that it pushes
-// to, if any.
+// Command release writes a release: images, manifests, the chart, the plugin and what vouches for them. The same commit
+// and Go give the same bytes, signatures apart. It needs no network but the Go module proxy, and the registry that it
+// pushes to, if any.
 package main
 
 import (

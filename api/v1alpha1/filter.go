@@ -2,8 +2,8 @@
 
 package v1alpha1
 
-// Filter is a filter of CloudEvents' Subscriptions API, as those of Knative's Trigger. It has exactly one field. The type
-// of Eventing has the same fields, but comes with a client for all of Kubernetes.
+// Filter is a filter of CloudEvents' Subscriptions API, as those of Knative's Trigger. It has exactly one field. The
+// type of Eventing has the same fields, but comes with a client for all of Kubernetes.
 type Filter struct {
 	// all passes if all of these filters pass.
 	All []Filter `json:"all,omitempty"`

@@ -65,8 +65,6 @@ func TestProblems(t *testing.T) {
 		{"a wrong query", configHead + "config-canary}\ndata:\n  prometheus-url: http://p\n  query.q: |\n    total: 1\n    bad: rate(x)\n", 6, "data[query.q]", "bad: it is not valid PromQL"},
 		{"a wrong mapping", configHead + "config-canary}\ndata:\n  mapping.x: \"rules: []\"\n", 5, "data[mapping.x]", "1 to 32"},
 		{"no address of Prometheus", configHead + "config-canary}\ndata: {query.q: \"\"}\n", 4, "data", "prometheus-url is missing"},
-		{"timings of leaders", configHead + "config-leader-election}\ndata:\n  lease-duration: 5s\n  renew-deadline: 10s\n", 5, "data[lease-duration]", "must be longer than renew-deadline"},
-		{"no number of buckets", configHead + "config-leader-election}\ndata:\n  buckets: many\n", 5, "data[buckets]", "failed to parse"},
 		{"no log level", configHead + "config-logging}\ndata:\n  loglevel.controller: loud\n", 4, "data", "invalid logging level"},
 		{"a changed example", configHead + "config-canary, annotations: {knative.dev/example-checksum: abc}}\ndata:\n  _example: a\n", 5, "data[_example]", "copy the setting out of it"},
 		{"a gate in a CustomRun", "apiVersion: tekton.dev/v1beta1\nkind: CustomRun\nmetadata: {generateName: judge-}\nspec:\n  customSpec:\n    apiVersion: knative-cdevents.dev/v1alpha1\n    kind: CanaryGate\n    spec:\n      service: cart\n      failOn: [Warn]\n", 10, "spec.customSpec.spec.failOn", "it must contain Fail"},

@@ -108,13 +108,13 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// configs check the ConfigMaps of this project with the parsers of those who read them. That of config-observability is
-// not among them: it comes with all exporters of OpenTelemetry, which the plugin has no use for.
+// configs check the ConfigMaps of this project with the parsers of those who read them. Those of config-observability
+// and config-leader-election are not among them: they come with all exporters of OpenTelemetry, and with all types of
+// Kubernetes, which the plugin has no use for.
 var configs = map[string]func(*corev1.ConfigMap) error{
-	settings.Name:          parsed(settings.Check),
-	settings.ElectionsName: parsed(settings.CheckElections),
-	canary.Name:            parsed(canary.FromConfigMap),
-	"config-logging":       parsed(logging.NewConfigFromConfigMap),
+	settings.Name:    parsed(settings.Check),
+	canary.Name:      parsed(canary.FromConfigMap),
+	"config-logging": parsed(logging.NewConfigFromConfigMap),
 }
 
 func parsed[T any](parse func(*corev1.ConfigMap) (T, error)) func(*corev1.ConfigMap) error {

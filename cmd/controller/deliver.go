@@ -29,7 +29,8 @@ import (
 // deliver wires the ledger, and the delivery that sends from it.
 func (e *emitting) deliver(ctx context.Context) {
 	e.journal(ctx)
-	e.keeper = credentials.NewKeeper(clientset.API{Interface: kubeclient.Get(ctx)}, transports.Schemes, apiserver.Audiences(e.config)...)
+	kube := clientset.API{Interface: kubeclient.Get(ctx)}
+	e.keeper = credentials.NewKeeper(kube, transports.Schemes, apiserver.Audiences(e.config)...)
 	authorities := trust.New()
 	access := transport.Access{
 		Addresses: transport.Addresses{

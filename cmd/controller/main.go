@@ -11,8 +11,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"log"
+	"os"
 
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/injection/sharedmain"

@@ -31,6 +31,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/elections"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -80,6 +81,6 @@ var constructors = configmap.Constructors{
 	settings.Name:          settings.Check,
 	canary.Name:            canary.FromConfigMap,
 	"config-logging":       logging.NewConfigFromConfigMap,
-	settings.ElectionsName: settings.CheckElections,
+	elections.Name:         elections.Check,
 	"config-observability": func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },
 }

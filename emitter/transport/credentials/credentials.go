@@ -38,8 +38,8 @@ const (
 	answerTimeout = 10 * time.Second
 )
 
-// API is what a Keeper asks the API server. clientset.API implements it: what only knows what credentials a source names
-// must not depend on the client for all of Kubernetes.
+// API is what a Keeper asks the API server. clientset.API implements it: what only knows what credentials a source
+// names must not depend on the client for all of Kubernetes.
 type API interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)

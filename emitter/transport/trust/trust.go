@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trust holds the certificate authorities that sinks are trusted by: those of Knative Eventing, as Eventing reads
-// them.
+// Package trust holds the certificate authorities that sinks are trusted by: those of Knative Eventing, as Eventing
+// reads them.
 package trust
 
 import (

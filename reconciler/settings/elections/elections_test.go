@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+package elections
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ func TestRefusedLeaderElectionTimings(t *testing.T) {
 		"knative-cdevents/elections: fai": {"lease-duration": "long"},
 	} {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: "elections"}, Data: data}
-		_, err := CheckElections(c)
+		_, err := Check(c)
 		if want == "" && err == nil {
 			continue
 		}

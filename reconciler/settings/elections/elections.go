@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+// Package elections checks the settings of the election of leaders.
+package elections
 
 import (
 	"fmt"
@@ -11,11 +12,11 @@ import (
 	"knative.dev/pkg/leaderelection"
 )
 
-// ElectionsName is the name of the ConfigMap for the election of leaders.
-const ElectionsName = "config-leader-election"
+// Name is that of the ConfigMap for the election of leaders.
+const Name = "config-leader-election"
 
-// CheckElections rejects timings with which no replica could start: client-go's NewLeaderElector refuses them.
-func CheckElections(c *corev1.ConfigMap) (*leaderelection.Config, error) {
+// Check rejects timings with which no replica could start: client-go's NewLeaderElector refuses them.
+func Check(c *corev1.ConfigMap) (*leaderelection.Config, error) {
 	e, err := leaderelection.NewConfigFromConfigMap(c)
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
