@@ -133,10 +133,11 @@ verify: ## Generate, and fail if anything changed; also fails on untidy go.mod f
 	@.ci/verify
 
 .PHONY: compare-rules
-compare-rules: $(CLUSTER) ## Let Flagger itself decide where "kubectl cdevents compare" says how it would (3 min, and 10 to build it)
+compare-rules: $(CLUSTER) ## Let Flagger and Argo Rollouts themselves decide where "kubectl cdevents compare" says how they would (5 min, and 20 to build them)
 	@CGO_ENABLED=0 go -C test/cluster/parts/flagger build -o $(abspath bin)/ github.com/fluxcd/flagger/cmd/flagger
+	@CGO_ENABLED=0 go -C test/cluster/parts/argo-rollouts build -o $(abspath bin)/ github.com/argoproj/argo-rollouts/cmd/rollouts-controller
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
-	FLAGGER=$(abspath bin/flagger) $(GOTEST) -count=1 -parallel 10 $(if $(filter go test,$(GOTEST)),-v) -run TestRealFlagger ./canary/rivals/flagger | grep --line-buffered -v -e '=== [A-Z]'
+	RIVALS=$(abspath bin) $(GOTEST) -count=1 -parallel 20 $(if $(filter go test,$(GOTEST)),-v) ./test/rivals | grep --line-buffered -v -e '=== [A-Z]'
 
 # Keep etcd and the audit log in memory if possible, so that other disk activity does not affect the results.
 .PHONY: bench

@@ -16,7 +16,7 @@ import (
 // generation only.
 type checked struct {
 	// check finds the problems; nil means valid.Spec.
-	check func(s *v1alpha1.CDEventSource, system string) *valid.Problem
+	check func(s *v1alpha1.CDEventSource, system string) *valid.ProblemError
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]finding
@@ -25,10 +25,10 @@ type checked struct {
 type finding struct {
 	uid        types.UID
 	generation int64
-	problem    *valid.Problem
+	problem    *valid.ProblemError
 }
 
-func (c *checked) problems(s *v1alpha1.CDEventSource, system string) *valid.Problem {
+func (c *checked) problems(s *v1alpha1.CDEventSource, system string) *valid.ProblemError {
 	source := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	c.mu.Lock()
 	f, ok := c.known[source]

@@ -27,7 +27,7 @@ func TestSpecIsCheckedOncePerGeneration(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	read := 0
-	h.checked.check = func(s *v1alpha1.CDEventSource, system string) *valid.Problem {
+	h.checked.check = func(s *v1alpha1.CDEventSource, system string) *valid.ProblemError {
 		read++
 		return valid.Spec(s, system)
 	}

@@ -91,7 +91,7 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 			"refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Kind, ref.APIVersion, ref.Namespace, field)
 	case err != nil:
-		return nil, &valid.Problem{Reason: "LookupFailed", Passing: true, Message: fmt.Sprintf("Cannot find out whether "+
+		return nil, &valid.ProblemError{Reason: "LookupFailed", Passing: true, Message: fmt.Sprintf("Cannot find out whether "+
 			"this cluster knows the kind of %s: %v", desc, err)}
 	}
 	l.used[at] = true
@@ -105,7 +105,7 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 			"with a ClusterRole that has the label knative-cdevents.dev/aggregate-to-sinks: \"true\"",
 			desc, at.resource.GroupResource())
 	case err != nil:
-		return nil, &valid.Problem{Reason: "LookupFailed", Passing: true, Message: fmt.Sprintf("Cannot read %s: %v", desc, err)}
+		return nil, &valid.ProblemError{Reason: "LookupFailed", Passing: true, Message: fmt.Sprintf("Cannot read %s: %v", desc, err)}
 	}
 	if gvk == corev1.SchemeGroupVersion.WithKind("Service") {
 		return ofService(ref, d.CACerts), nil

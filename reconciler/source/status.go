@@ -127,7 +127,7 @@ func (r *Reconciler) find(
 // mark sets a condition to False for a definite problem, and to Unknown for a failed
 // lookup.
 func mark(conditions apis.ConditionManager, t apis.ConditionType, err error) {
-	var p *valid.Problem
+	var p *valid.ProblemError
 	switch {
 	case !errors.As(err, &p):
 		conditions.MarkUnknown(t, "LookupFailed", "%s", err)

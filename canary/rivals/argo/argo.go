@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package argo decides as the controller of Argo Rollouts v1.10.0-rc1 does (analysis/analysis.go), by one metric of an
+// Package argo decides as the controller of Argo Rollouts v1.10.0 does (analysis/analysis.go), by one metric of an
 // AnalysisTemplate.
 //
 // Its invariants: it is pure, and has no knowledge beyond the measurements. It does not shift traffic: how much the
@@ -10,7 +10,7 @@ package argo
 import "time"
 
 // Version is the version of Argo Rollouts whose rules these are.
-const Version = "v1.10.0-rc1"
+const Version = "v1.10.0"
 
 // Metric is the part of an AnalysisTemplate that decides.
 type Metric struct {
@@ -25,7 +25,7 @@ type Metric struct {
 	Op    string
 	Than  float64
 	Fails bool
-	// FailureLimit is how many measurements may fail; -1 is without limit.
+	// FailureLimit is how many measurements may fail.
 	FailureLimit int
 	// Value is what is measured; nil for the part of requests that succeed between the last two scrapes.
 	Value *Query
@@ -69,7 +69,7 @@ func (m Metric) Run(measure func(at time.Duration) (float64, bool)) (end Phase, 
 			failed++
 		}
 		switch {
-		case m.FailureLimit >= 0 && failed > m.FailureLimit:
+		case failed > m.FailureLimit:
 			return Failed, at
 		case m.Count > 0 && taken >= m.Count:
 			return Successful, at

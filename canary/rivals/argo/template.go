@@ -82,6 +82,8 @@ func (m *metric) read() (Metric, error) {
 		return is, errors.New("only provider.prometheus can be computed")
 	case m.ConsecutiveSuccessful != nil, m.SuccessCondition != "" && m.FailureCondition != "", is.Interval < shortest, is.Start < 0:
 		return is, errors.New("it must have one condition, no consecutiveSuccessLimit, no interval below 1s and no negative delay")
+	case is.FailureLimit < 0:
+		return is, errors.New("failureLimit must not be negative: without consecutiveSuccessLimit, Argo Rollouts refuses it")
 	case found == nil:
 		return is, fmt.Errorf("condition %q is not a comparison of result with a number", text)
 	}

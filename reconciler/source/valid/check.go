@@ -41,7 +41,7 @@ const (
 
 // Spec returns everything that is invalid in a spec apart from its sinks, under
 // the reason of the first problem.
-func Spec(s *v1alpha1.CDEventSource, system string) *Problem {
+func Spec(s *v1alpha1.CDEventSource, system string) *ProblemError {
 	all := specProblems(s, system)
 	if len(all) == 0 {
 		return nil
@@ -50,16 +50,16 @@ func Spec(s *v1alpha1.CDEventSource, system string) *Problem {
 	for _, p := range all {
 		messages = append(messages, p.Message)
 	}
-	return &Problem{Reason: all[0].Reason, Message: strings.Join(messages, "; ")}
+	return &ProblemError{Reason: all[0].Reason, Message: strings.Join(messages, "; ")}
 }
 
 // specProblems returns the problems of a spec apart from its sinks.
-func specProblems(s *v1alpha1.CDEventSource, system string) []*Problem {
-	var all []*Problem
+func specProblems(s *v1alpha1.CDEventSource, system string) []*ProblemError {
+	var all []*ProblemError
 	for _, u := range s.Unread {
 		in := func(field string) bool { return v1alpha1.UnreadIn([]tolerant.FieldError{u}, field) != nil }
 		if in("spec") && !in(SinkField) && !in(LetterField) {
-			all = append(all, &Problem{Reason: "InvalidField", Message: u.Error()})
+			all = append(all, &ProblemError{Reason: "InvalidField", Message: u.Error()})
 		}
 	}
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*Problem {
 // sinkProblems returns the problems of a destination, without resolving it.
 func sinkProblems(
 	s *v1alpha1.CDEventSource, field string, d *duckv1.Destination, schemes transport.Schemes,
-) []*Problem {
+) []*ProblemError {
 	if err := Readable(s, field); err != nil {
 		return problemsIn(err)
 	}
@@ -97,7 +97,7 @@ func sinkProblems(
 // Readable reports a field that could not be parsed.
 func Readable(s *v1alpha1.CDEventSource, field string) error {
 	if u := v1alpha1.UnreadIn(s.Unread, field); u != nil {
-		return &Problem{Reason: "InvalidField", Message: u.Error()}
+		return &ProblemError{Reason: "InvalidField", Message: u.Error()}
 	}
 	return nil
 }
@@ -115,10 +115,10 @@ func each(err error) []error {
 }
 
 // problemsIn returns the problems among joined errors.
-func problemsIn(err error) []*Problem {
-	var out []*Problem
+func problemsIn(err error) []*ProblemError {
+	var out []*ProblemError
 	for _, e := range each(err) {
-		var p *Problem
+		var p *ProblemError
 		if errors.As(e, &p) {
 			out = append(out, p)
 		}
@@ -130,7 +130,7 @@ func problemsIn(err error) []*Problem {
 var path = regexp.MustCompile(`^spec(\.[A-Za-z]+|\[\d+\])*`)
 
 // field returns the field that the problem is about.
-func (p *Problem) field() string {
+func (p *ProblemError) field() string {
 	if at := path.FindString(p.Message); at != "" {
 		return at
 	}
