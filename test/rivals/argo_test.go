@@ -88,7 +88,7 @@ func TestRealArgo(t *testing.T) {
 
 var example = regexp.MustCompile("(?s)```yaml\n(apiVersion: argoproj.io/v1alpha1\nkind: AnalysisTemplate\n.*?)```")
 
-// TestArgoAsksAGate has Argo Rollouts ask a gate as docs/gates.md says.
+// TestArgoAsksAGate has Argo Rollouts ask a gate as docs/gate-http.md says.
 func TestArgoAsksAGate(t *testing.T) {
 	tool := startArgo(t)
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "gates.md"))
