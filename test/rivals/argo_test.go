@@ -91,7 +91,7 @@ var example = regexp.MustCompile("(?s)```yaml\n(apiVersion: argoproj.io/v1alpha1
 // TestArgoAsksAGate has Argo Rollouts ask a gate as docs/gate-http.md says.
 func TestArgoAsksAGate(t *testing.T) {
 	tool := startArgo(t)
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "gates.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "gate-http.md"))
 	must(t, err)
 	found := example.FindSubmatch(doc)
 	if found == nil {
