@@ -38,7 +38,7 @@ func (r *release) chart(ctx context.Context, built []image) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the chart's values: %w", err)
 	}
-	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(values, []byte(text), 0o600); err != nil { //nolint:gosec // a folder of our own
 		return "", fmt.Errorf("writing the chart's values: %w", err)
 	}
 	// Helm puts the times of the files into the archive, and that of the archive into what it pushes.
@@ -46,7 +46,7 @@ func (r *release) chart(ctx context.Context, built []image) (string, error) {
 		if err != nil {
 			return err
 		}
-		return os.Chtimes(path, epoch, epoch)
+		return os.Chtimes(path, epoch, epoch) //nolint:gosec // a folder of our own
 	}
 	if err := filepath.WalkDir(dir, old); err != nil {
 		return "", fmt.Errorf("setting the times of the chart: %w", err)
