@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,17 +19,7 @@ const chartName = "knative-cdevents"
 // chart packages the Helm chart with the images of this release, and pushes it beside them if there is a registry. It
 // returns its reference there.
 func (r *release) chart(ctx context.Context, built []image) (string, error) {
-	stage, err := os.MkdirTemp("", "release-chart-")
-	if err != nil {
-		return "", fmt.Errorf("making a folder for the chart: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(stage) }()
-	dir := filepath.Join(stage, chartName)
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.root, "charts", chartName))); err != nil {
-		return "", fmt.Errorf("copying the chart: %w", err)
-	}
-	values := filepath.Join(dir, "values.yaml")
-	raw, err := os.ReadFile(values) //nolint:gosec // a file of the repository
+	raw, err := os.ReadFile(filepath.Join(r.root, "charts", chartName, "values.yaml"))
 	if err != nil {
 		return "", fmt.Errorf("reading the chart's values: %w", err)
 	}
@@ -38,28 +27,21 @@ func (r *release) chart(ctx context.Context, built []image) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the chart's values: %w", err)
 	}
+	stage, err := os.MkdirTemp("", "release-chart-")
+	if err != nil {
+		return "", fmt.Errorf("making a folder for the chart: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(stage) }()
+	values := filepath.Join(stage, "values.yaml")
 	if err := os.WriteFile(values, []byte(text), 0o600); err != nil { //nolint:gosec // a folder of our own
 		return "", fmt.Errorf("writing the chart's values: %w", err)
 	}
-	// Helm puts the times of the files into the archive, and that of the archive into what it pushes.
-	old := func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Chtimes(path, epoch, epoch) //nolint:gosec // a folder of our own
-	}
-	if err := filepath.WalkDir(dir, old); err != nil {
-		return "", fmt.Errorf("setting the times of the chart: %w", err)
-	}
-	version := strings.TrimPrefix(r.version, "v")
-	if _, err := r.tool(ctx, nil, "", "helm",
-		"package", dir, "--destination", r.out, "--version", version, "--app-version", r.version); err != nil {
+	env := []string{"VALUES=" + values, "OUT=" + r.out, fmt.Sprint("SOURCE_DATE_EPOCH=", epoch.Unix())}
+	if _, err := r.command(ctx, env, "", filepath.Join(r.root, ".ci", "chart"), r.version); err != nil {
 		return "", err
 	}
+	version := strings.TrimPrefix(r.version, "v")
 	archive := filepath.Join(r.out, chartName+"-"+version+".tgz")
-	if err := os.Chtimes(archive, epoch, epoch); err != nil {
-		return "", fmt.Errorf("setting the time of the chart: %w", err)
-	}
 	if !r.push {
 		return "", nil
 	}
