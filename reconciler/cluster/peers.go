@@ -41,7 +41,7 @@ const (
 func peers(ctx context.Context, living Living, key types.NamespacedName, of []v1alpha1.PlacementPeer, now time.Time) (
 	[]v1alpha1.PlacementPeer, error,
 ) {
-	if living == nil || len(of) == 0 {
+	if len(of) == 0 {
 		return nil, nil
 	}
 	known := living.Of(key)

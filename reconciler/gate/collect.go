@@ -31,11 +31,11 @@ func (g *Gate) collectRecords(ctx context.Context) {
 	})
 }
 
-// tend deletes the records that are not needed. It prunes what is kept if it is time, or if there is more of it than at
-// the last resync.
-func (g *Gate) tend(ctx context.Context, time bool) error {
+// tend deletes the records that are not needed. It prunes what is kept if that is due, or if there is more of it than
+// at the last resync.
+func (g *Gate) tend(ctx context.Context, due bool) error {
 	err := g.collect(ctx)
-	if more := g.kept.Swap(false); !more && !time {
+	if more := g.kept.Swap(false); !more && !due {
 		return err
 	}
 	pruned := g.prune(ctx)
