@@ -213,7 +213,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// After a Service was scaled to zero, the next pod waits for nobody: the last one told the controller that it has left.
+// The first pod after zero does not wait: the last one told the controller that it had left.
 func TestFromZero(t *testing.T) {
 	f := newFleet(t)
 	f.configure = func(c *Config) { c.Placement.Lease = time.Minute }

@@ -112,7 +112,7 @@ func (w *world) namespace(name string, labels map[string]string) {
 	if _, err := w.kube.CoreV1().Namespaces().Create(w.Context(), ns, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
-	// Without a controller manager, nobody makes the ServiceAccount that pods have.
+	// The controller manager, which would create the ServiceAccount of the pods, does not run here.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	if _, err := w.kube.CoreV1().ServiceAccounts(name).Create(w.Context(), account, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
