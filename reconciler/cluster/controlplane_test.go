@@ -135,10 +135,10 @@ func newScene(t *testing.T) *scene {
 		Traffic: s, Loads: noLoads{}, Services: fakeServices{},
 	})
 	mux := http.NewServeMux()
-	mux.Handle(web.Path, (&web.Handler{
+	mux.Handle(web.Path, &web.Handler{
 		Plans: plans, Guard: web.NewAccess(kube, kube, of),
 		Logger: failing{t}, Stopping: t.Context().Done(),
-	}).Init())
+	})
 	mux.Handle(web.MemberPath, &web.Registration{
 		Guard: web.NewAccess(kube, kube, of), Logger: failing{t},
 		Registrar: &cluster.Registrar{
