@@ -188,3 +188,46 @@ func TestARegistrationLooksAtTheOthers(t *testing.T) {
 		t.Errorf("%d %+v", status, plan.Peers)
 	}
 }
+
+// Members take over what a pod had that is gone, also while no plan can be made: because the split is not in effect, or
+// because a pod does not answer.
+func TestWhatBecameOfMembersIsKnownWithoutAPlan(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cache := &living{scene: s, cached: s.pods}
+	s.placer.Living = cache
+	for i, p := range s.pods {
+		p.IP = fmt.Sprintf("10.0.0.%d", i+1)
+	}
+	for i, name := range []string{"stable", "canary"} {
+		if status, _ := s.register(s.token(name, name, web.Audience), registration(fmt.Sprintf("10.0.0.%d", i+1), i+1)); status != http.StatusOK {
+			t.Fatal(status)
+		}
+	}
+	s.place(20)
+	before := s.placer.Plans.Get("uid-cart")
+	for before == nil || len(before.Status.Peers) < 2 || len(before.Status.EntityTypes) == 0 {
+		time.Sleep(50 * time.Millisecond)
+		before = s.placer.Plans.Get("uid-cart")
+	}
+	none := int64(0)
+	must(t, s.kube.CoreV1().Pods(namespace).Delete(t.Context(), "stable", metav1.DeleteOptions{GracePeriodSeconds: &none}))
+	s.pods[1].Deleting = s.now
+	cache.cached = s.pods[1:]
+	s.shares = nil
+	s.plan(s.placer)
+	stored, err := s.ours.ShardPlacements(namespace).Get(t.Context(), before.Name, metav1.GetOptions{})
+	must(t, err)
+	got := stored.Status
+	if len(got.Peers) != 2 || !got.Peers[0].Gone || !got.Peers[1].Leaving || got.Version <= before.Status.Version ||
+		len(got.EntityTypes) != 1 || len(got.Members) != 2 {
+		t.Errorf("%+v", got)
+	}
+	must(t, s.placer.Look(t.Context(), cart, "uid-cart"))
+	again, err := s.ours.ShardPlacements(namespace).Get(t.Context(), before.Name, metav1.GetOptions{})
+	must(t, err)
+	if again.ResourceVersion != stored.ResourceVersion {
+		t.Error("it was stored again, without a change")
+	}
+	must(t, s.placer.Look(t.Context(), cart, "uid-of-one-without-a-plan"))
+}
