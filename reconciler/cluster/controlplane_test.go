@@ -242,7 +242,9 @@ func (s *scene) place(percent int64) {
 func (s *scene) cached(percent int) *v1alpha1.ShardPlacement {
 	s.Helper()
 	for range 100 {
-		if plan := s.placer.Plans.Get("uid-cart"); plan != nil && plan.Status.Revisions[1].Percent == int32(percent) { //nolint:gosec // 100 at most
+		plan := s.placer.Plans.Get("uid-cart")
+		// Members may have registered before there was a plan.
+		if plan != nil && len(plan.Status.Revisions) == 2 && plan.Status.Revisions[1].Percent == int32(percent) { //nolint:gosec // 100 at most
 			return plan
 		}
 		time.Sleep(50 * time.Millisecond)

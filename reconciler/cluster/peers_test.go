@@ -205,11 +205,7 @@ func TestWhatBecameOfMembersIsKnownWithoutAPlan(t *testing.T) {
 		}
 	}
 	s.place(20)
-	before := s.placer.Plans.Get("uid-cart")
-	for before == nil || len(before.Status.Peers) < 2 || len(before.Status.EntityTypes) == 0 {
-		time.Sleep(50 * time.Millisecond)
-		before = s.placer.Plans.Get("uid-cart")
-	}
+	before := s.cached(20)
 	none := int64(0)
 	must(t, s.kube.CoreV1().Pods(namespace).Delete(t.Context(), "stable", metav1.DeleteOptions{GracePeriodSeconds: &none}))
 	s.pods[1].Deleting = s.now
