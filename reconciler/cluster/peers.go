@@ -186,7 +186,10 @@ func (r *Registrar) add(ctx context.Context, last *v1alpha1.ShardPlacement, peer
 		case one.UID == peer.UID && one.Gone:
 			return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + peer.Pod + " is gone"}
 		case one.UID == peer.UID:
-			peer.Restarts = one.Restarts + 1
+			// One that has left knew that nothing before it is active either.
+			if !one.Left {
+				peer.Restarts = one.Restarts + 1
+			}
 			continue
 		case one.Pin == peer.Pin || one.Address == peer.Address && !one.Gone:
 			return nil, &authserver.RefusedError{

@@ -130,9 +130,13 @@ func TestMembersRegister(t *testing.T) {
 			t.Errorf("leaving: %d %+v", status, left)
 		}
 	}
-	status, restarted := s.register(stable, registration("10.0.0.1", 7))
-	if status != http.StatusOK || len(restarted.Peers) != 2 || restarted.Peers[1].Restarts != 1 || restarted.Peers[1].Pod != "stable" {
-		t.Errorf("a restart: %d %+v", status, restarted.Peers)
+	// A process after one that has left need not wait for it, and one after a process that has not must.
+	for restarts := range int32(2) {
+		status, restarted := s.register(stable, registration("10.0.0.1", 7+int(restarts)))
+		if status != http.StatusOK || len(restarted.Peers) != 2 || restarted.Peers[1].Restarts != restarts ||
+			restarted.Peers[1].Pod != "stable" || restarted.Peers[1].Left {
+			t.Errorf("a restart: %d %+v", status, restarted.Peers)
+		}
 	}
 
 	// The plan keeps the members, and learns what becomes of their pods.

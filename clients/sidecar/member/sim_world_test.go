@@ -286,7 +286,7 @@ func (w *world) register(n *node, in placement.Registration) {
 	w.store(func(p *placement.Plan) {
 		peer := placement.Peer{Pod: n.name, Address: in.Address, Pin: in.Pin}
 		for _, one := range p.Peers {
-			if one.Pod == n.name && one.Pin != in.Pin {
+			if one.Pod == n.name && one.Pin != in.Pin && !one.Left {
 				peer.Restarts = one.Restarts + 1
 			} else if one.Pin == in.Pin {
 				peer = one
