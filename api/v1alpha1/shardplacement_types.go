@@ -105,7 +105,7 @@ type PlacementPeer struct {
 	Address string `json:"address"`
 	// pin is the SHA-256 of its public key, in hexadecimal digits. It is another one after each restart.
 	Pin string `json:"pin"`
-	// restarts counts the processes of the same pod that registered before this one.
+	// restarts counts the processes of the same pod that registered before this one, since the last one that had left.
 	Restarts int32 `json:"restarts,omitempty"`
 	// leaving: the pod is being deleted.
 	Leaving bool `json:"leaving,omitempty"`

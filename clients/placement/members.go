@@ -22,6 +22,8 @@ type Members struct {
 	id  string
 	// joined is when this member came into the topology; zero while it is not there.
 	joined time.Time
+	// listed: this member was in a topology.
+	listed bool
 	// leaving are the ids of members that said that they leave. True: they hold nothing any more.
 	leaving map[string]bool
 	// gone are the members that left without a word, and until when their entities may be active.
@@ -83,10 +85,14 @@ func (m *Members) Before(id string, until time.Time) {
 	m.gone[id] = absence{until: until, own: true}
 }
 
-// haunted reports whether what a process before this one began may still be active.
+// haunted reports whether what a process before this one began may still be active. Before this member was in a list, it
+// cannot know whether there was one.
 func (m *Members) haunted(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !m.listed {
+		return true
+	}
 	for _, a := range m.gone {
 		if a.own && now.Before(a.until) {
 			return true
@@ -139,7 +145,7 @@ func (m *Members) Update(t []Member, now time.Time) (expelled bool) {
 	if m.joined.IsZero() {
 		m.joined = now
 	}
-	m.id = m.now[me].ID
+	m.id, m.listed = m.now[me].ID, true
 	return false
 }
 

@@ -39,7 +39,7 @@ type Peer struct {
 	Address string `json:"address"`
 	// Pin is the SHA-256 of its public key, in hexadecimal digits. It is another one after each restart.
 	Pin string `json:"pin"`
-	// Restarts counts the registrations of the same pod before this one.
+	// Restarts counts the registrations of the same pod before this one, since the last process that had left.
 	Restarts int `json:"restarts,omitempty"`
 	// Leaving: the pod is being deleted. Left: the process said that it holds nothing, and takes nothing any more. Gone:
 	// the API says that the pod is gone.

@@ -180,6 +180,9 @@ func TestMembersThatRegistered(t *testing.T) {
 	if _, joined := m.Others(); joined {
 		t.Error("it takes an earlier process at its address for itself")
 	}
+	if !m.haunted(now) {
+		t.Error("before it is in a list, it says that there was no earlier process")
+	}
 	m.Before("an earlier process", now.Add(time.Minute))
 	m.Update([]Member{me, other}, now)
 	if others, joined := m.Others(); !joined || !slices.Equal(others, []string{"h:2"}) || m.away(now) != time.Minute {

@@ -91,7 +91,9 @@ func (c *controller) register(pod string, in placement.Registration) {
 		var rest []placement.Peer
 		for _, one := range p.Peers {
 			if one.Pod == pod {
-				peer.Restarts = one.Restarts + 1
+				if !one.Left {
+					peer.Restarts = one.Restarts + 1
+				}
 				continue
 			}
 			rest = append(rest, one)

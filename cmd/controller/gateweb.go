@@ -12,6 +12,7 @@ import (
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/cluster"
 	clusterweb "github.com/knative-cdevents/knative-cdevents/reconciler/cluster/web"
@@ -38,6 +39,9 @@ const (
 	// each is reviewed again once a minute.
 	membersQPS   = 50
 	membersBurst = 200
+	// A member registers once and leaves once, each with a read and a write. All pods of a Service do so at the same moment.
+	registerQPS   = 100
+	registerBurst = 400
 )
 
 // serve serves verdicts and placements over HTTP. Every replica does, from its caches.
@@ -51,13 +55,13 @@ func (g *gating) serve(ctx context.Context, v *servicestate.View, w *watching) {
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
 	access := clusterweb.NewAccess(members, newcomers, g.pods)
-	mux.Handle(clusterweb.Path, (&clusterweb.Handler{
+	mux.Handle(clusterweb.Path, &clusterweb.Handler{
 		Plans: w.plans, Guard: access, Logger: logger, Stopping: ctx.Done(),
-	}).Init())
+	})
 	mux.Handle(clusterweb.MemberPath, &clusterweb.Registration{
 		Guard: access, Logger: logger,
 		Registrar: &cluster.Registrar{
-			Client: w.clientset.ShardPlacements(system.Namespace()), Living: g.pods, Now: time.Now,
+			Client: g.registrations(ctx).ShardPlacements(system.Namespace()), Living: g.pods, Now: time.Now,
 		},
 	})
 	g.running.Go(func() {
@@ -70,9 +74,20 @@ func (g *gating) serve(ctx context.Context, v *servicestate.View, w *watching) {
 
 // reviews returns a client for reviews of tokens with a budget of its own.
 func (g *gating) reviews(ctx context.Context, qps float32, burst int) kubernetes.Interface {
-	config := rest.CopyConfig(g.config)
-	config.QPS, config.Burst, config.RateLimiter = qps, burst, nil
-	kube, err := kubernetes.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(g.budget(qps, burst))
 	must(ctx, "making a client for reviews of tokens", err)
 	return kube
+}
+
+// registrations returns a client for members that register and leave, with a budget of its own.
+func (g *gating) registrations(ctx context.Context) *client.Clientset {
+	own, err := client.New(g.budget(registerQPS, registerBurst))
+	must(ctx, "making a client for members that register", err)
+	return own
+}
+
+func (g *gating) budget(qps float32, burst int) *rest.Config {
+	config := rest.CopyConfig(g.config)
+	config.QPS, config.Burst, config.RateLimiter = qps, burst, nil
+	return config
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,6 +77,46 @@ type Registrar struct {
 	Client *client.Placements
 	Living Living
 	Now    func() time.Time
+
+	mu sync.Mutex
+	// turns are those who write to the plan of a Service, or wait for it, by UID of the Service.
+	turns map[types.UID]*turn
+}
+
+// turn is had by one at a time.
+type turn struct {
+	taken chan struct{}
+	users int
+}
+
+// turn waits until no other request of this replica writes to the plan of a Service, so that only replicas compete. All
+// pods of a Service may come or go at once. The caller must call done.
+func (r *Registrar) turn(ctx context.Context, service types.UID) (done func(), err error) {
+	r.mu.Lock()
+	if r.turns == nil {
+		r.turns = map[types.UID]*turn{}
+	}
+	mine := r.turns[service]
+	if mine == nil {
+		mine = &turn{taken: make(chan struct{}, 1)}
+		r.turns[service] = mine
+	}
+	mine.users++
+	r.mu.Unlock()
+	leave := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if mine.users--; mine.users == 0 {
+			delete(r.turns, service)
+		}
+	}
+	select {
+	case mine.taken <- struct{}{}:
+		return func() { <-mine.taken; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, fmt.Errorf("waiting for other members of the Service that register or leave: %w", context.Cause(ctx))
+	}
 }
 
 // Register stores a process of a pod in the plan of its Service, and returns the plan. The error is a
@@ -99,6 +140,11 @@ func (r *Registrar) Register(ctx context.Context, service types.NamespacedName, 
 		return nil, refuse(http.StatusBadRequest, "pin %.80q is not a SHA-256 in hexadecimal digits", pin)
 	}
 	peer := v1alpha1.PlacementPeer{Pod: pod.Name, UID: pod.UID, Revision: pod.Revision, Address: address, Pin: pin}
+	done, err := r.turn(ctx, pod.ServiceUID)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var stored *v1alpha1.ShardPlacement
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		last, err := r.Client.Get(ctx, nameOf(pod.ServiceUID), metav1.GetOptions{})
@@ -140,7 +186,10 @@ func (r *Registrar) add(ctx context.Context, last *v1alpha1.ShardPlacement, peer
 		case one.UID == peer.UID && one.Gone:
 			return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + peer.Pod + " is gone"}
 		case one.UID == peer.UID:
-			peer.Restarts = one.Restarts + 1
+			// One that has left knew that nothing before it is active either.
+			if !one.Left {
+				peer.Restarts = one.Restarts + 1
+			}
 			continue
 		case one.Pin == peer.Pin || one.Address == peer.Address && !one.Gone:
 			return nil, &authserver.RefusedError{
@@ -168,8 +217,13 @@ func (r *Registrar) add(ctx context.Context, last *v1alpha1.ShardPlacement, peer
 func (r *Registrar) Leave(ctx context.Context, service types.NamespacedName, pod *pods.Pod, pin string) (
 	*v1alpha1.ShardPlacement, error,
 ) {
+	done, err := r.turn(ctx, pod.ServiceUID)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var stored *v1alpha1.ShardPlacement
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		last, err := r.Client.Get(ctx, nameOf(pod.ServiceUID), metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err //nolint:wrapcheck // below

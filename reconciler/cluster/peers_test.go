@@ -130,9 +130,13 @@ func TestMembersRegister(t *testing.T) {
 			t.Errorf("leaving: %d %+v", status, left)
 		}
 	}
-	status, restarted := s.register(stable, registration("10.0.0.1", 7))
-	if status != http.StatusOK || len(restarted.Peers) != 2 || restarted.Peers[1].Restarts != 1 || restarted.Peers[1].Pod != "stable" {
-		t.Errorf("a restart: %d %+v", status, restarted.Peers)
+	// A process after one that has left need not wait for it, and one after a process that has not must.
+	for restarts := range int32(2) {
+		status, restarted := s.register(stable, registration("10.0.0.1", 7+int(restarts)))
+		if status != http.StatusOK || len(restarted.Peers) != 2 || restarted.Peers[1].Restarts != restarts ||
+			restarted.Peers[1].Pod != "stable" || restarted.Peers[1].Left {
+			t.Errorf("a restart: %d %+v", status, restarted.Peers)
+		}
 	}
 
 	// The plan keeps the members, and learns what becomes of their pods.
@@ -187,4 +191,43 @@ func TestARegistrationLooksAtTheOthers(t *testing.T) {
 	if status, plan := s.register(canary, registration("10.0.0.2", 3)); status != http.StatusOK || !plan.Peers[0].Gone {
 		t.Errorf("%d %+v", status, plan.Peers)
 	}
+}
+
+// Members take over what a pod had that is gone, also while no plan can be made: because the split is not in effect, or
+// because a pod does not answer.
+func TestWhatBecameOfMembersIsKnownWithoutAPlan(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cache := &living{scene: s, cached: s.pods}
+	s.placer.Living = cache
+	for i, p := range s.pods {
+		p.IP = fmt.Sprintf("10.0.0.%d", i+1)
+	}
+	for i, name := range []string{"stable", "canary"} {
+		if status, _ := s.register(s.token(name, name, web.Audience), registration(fmt.Sprintf("10.0.0.%d", i+1), i+1)); status != http.StatusOK {
+			t.Fatal(status)
+		}
+	}
+	s.place(20)
+	before := s.cached(20)
+	none := int64(0)
+	must(t, s.kube.CoreV1().Pods(namespace).Delete(t.Context(), "stable", metav1.DeleteOptions{GracePeriodSeconds: &none}))
+	s.pods[1].Deleting = s.now
+	cache.cached = s.pods[1:]
+	s.shares = nil
+	s.plan(s.placer)
+	stored, err := s.ours.ShardPlacements(namespace).Get(t.Context(), before.Name, metav1.GetOptions{})
+	must(t, err)
+	got := stored.Status
+	if len(got.Peers) != 2 || !got.Peers[0].Gone || !got.Peers[1].Leaving || got.Version <= before.Status.Version ||
+		len(got.EntityTypes) != 1 || len(got.Members) != 2 {
+		t.Errorf("%+v", got)
+	}
+	must(t, s.placer.Look(t.Context(), cart, "uid-cart"))
+	again, err := s.ours.ShardPlacements(namespace).Get(t.Context(), before.Name, metav1.GetOptions{})
+	must(t, err)
+	if again.ResourceVersion != stored.ResourceVersion {
+		t.Error("it was stored again, without a change")
+	}
+	must(t, s.placer.Look(t.Context(), cart, "uid-of-one-without-a-plan"))
 }

@@ -106,7 +106,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 	}
 	shares := p.Traffic.Split(key)
 	if len(shares) == 0 {
-		return nil, nil //nolint:nilnil // unknown, which is not an error
+		return nil, p.Look(ctx, key, l.UID) // unknown, which is not an error
 	}
 	before := p.known(l.UID).plan
 	last, err := p.last(ctx, l.UID)
@@ -115,7 +115,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 	}
 	next, err := cluster.Plan(l, shares, p.Loads.Loads(key), last)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.Look(ctx, key, l.UID))
 	}
 	now := p.Now()
 	if last != nil {
@@ -137,6 +137,26 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 		return nil, err
 	}
 	return progress, nil
+}
+
+// Look implements Planner. Members take over what a pod had that is gone, whatever keeps another one from answering.
+func (p *Placer) Look(ctx context.Context, key types.NamespacedName, service types.UID) error {
+	if cached := p.Plans.Get(service); cached == nil || len(cached.Status.Peers) == 0 {
+		return nil
+	}
+	last, err := p.last(ctx, service)
+	if err != nil || last == nil {
+		return err
+	}
+	next, now := *last.Status.DeepCopy(), p.Now()
+	if next.Peers, err = peers(ctx, p.Living, key, last.Status.Peers, now); err != nil {
+		return err
+	}
+	if cluster.SamePlan(last.Status, next) {
+		return nil
+	}
+	next.Version, next.IssuedAt = max(now.UnixMilli(), last.Status.Version+1), metav1.NewTime(now.Truncate(time.Second))
+	return p.write(ctx, key, service, last, next)
 }
 
 // last returns the plan of a Service, or nil.

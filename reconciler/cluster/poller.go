@@ -79,6 +79,8 @@ type View interface {
 // follows its plan, or nil if that is unknown. Placer implements it.
 type Planner interface {
 	Place(ctx context.Context, service types.NamespacedName, l cluster.Layout) (*cluster.Placement, error)
+	// Look stores what has become of the pods of members that registered, where no plan can be made.
+	Look(ctx context.Context, service types.NamespacedName, uid types.UID) error
 }
 
 // Options configure a Poller.
@@ -351,6 +353,11 @@ func (p *Poller) poll(ctx context.Context, key types.NamespacedName) time.Durati
 				key, "error", err)
 		}
 		placement.AddTo(&state)
+	} else if p.Planner != nil {
+		if err := p.Planner.Look(ctx, key, c.uid); err != nil && ctx.Err() == nil {
+			logging.FromContext(ctx).Warnw("Could not store what has become of the members of a cluster; retrying with the next poll",
+				"service", key, "error", err)
+		}
 	}
 	p.report(key, observer.Part{
 		Name: lifecycle.ObjectCluster, Version: version, Value: &state, Owner: c.uid, Volatile: true, Size: size(state),

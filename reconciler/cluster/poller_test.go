@@ -329,3 +329,33 @@ func TestEveryPodIsAskedForThePlannedTypes(t *testing.T) {
 		}
 	}
 }
+
+// planning notes what a Planner is asked for.
+type planning struct{ asked []string }
+
+func (p *planning) Place(context.Context, types.NamespacedName, cluster.Layout) (*cluster.Placement, error) {
+	p.asked = append(p.asked, "place")
+	return nil, nil //nolint:nilnil // unknown, which is not an error
+}
+
+func (p *planning) Look(context.Context, types.NamespacedName, types.UID) error {
+	p.asked = append(p.asked, "look")
+	return nil
+}
+
+// While a pod does not answer, no plan is made, and still members learn what became of the pods of others.
+func TestNoPlanWhileAPodDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	b, p := newBench(), &planning{}
+	poller := b.poller()
+	poller.Planner = p
+	poller.sweep(t.Context())
+	poller.poll(t.Context(), cart) // the second pod fails
+	b.pods = b.pods[:1]
+	poller.poll(t.Context(), cart)
+	b.pods = nil // scaled to zero
+	poller.poll(t.Context(), cart)
+	if !slices.Equal(p.asked, []string{"look", "place", "look"}) {
+		t.Errorf("asked to %v", p.asked)
+	}
+}

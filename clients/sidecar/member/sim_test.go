@@ -126,7 +126,7 @@ func (w *world) fault(ctx context.Context) {
 			f()
 		}()
 	}
-	switch w.n(11) {
+	switch w.n(14) {
 	case 0, 1, 2:
 		w.replan()
 	case 3:
@@ -136,9 +136,7 @@ func (w *world) fault(ctx context.Context) {
 	case 4: // a graceful end
 		m := w.memberOf(n)
 		go func() {
-			leaving, cancel := context.WithTimeout(n.running, simTimeout)
-			defer cancel()
-			_ = m.Leave(leaving)
+			w.leave(n, m)
 			w.between(n.running, 0, 5*time.Second) // the container ends after its preStop
 			w.kill(n)
 			later(20*time.Second, func() { w.gone(n) })
@@ -157,8 +155,13 @@ func (w *world) fault(ctx context.Context) {
 		peers, controller := w.n(4) > 0, w.n(2) == 0
 		set(func() { n.cutPeers, n.cutController = peers, controller })
 		if w.strict && peers && controller && w.n(2) == 0 {
-			// The stated case: the API says that the pod is gone, which its node does not know.
-			later(20*time.Second, func() { w.gone(n) })
+			// The stated case: the API says that the pod is gone, which its node does not know. Its address may be free then.
+			reused := w.n(2) == 0
+			later(20*time.Second, func() {
+				if w.gone(n); reused {
+					w.addPodAt(n.address)
+				}
+			})
 			later(90*time.Second, func() { w.kill(n) })
 			return
 		}
@@ -175,6 +178,40 @@ func (w *world) fault(ctx context.Context) {
 	case 10:
 		set(func() { n.cutController = true })
 		later(60*time.Second, func() { set(func() { n.cutController = n.gone }) })
+	case 11: // the sidecar restarts, and is told to end while it registers
+		w.crash(n)
+		go func() {
+			w.between(n.running, 0, 2*time.Second)
+			if n.running.Err() != nil || w.memberOf(n) != nil {
+				return
+			}
+			w.startSidecar(n)
+			w.between(n.running, 0, 200*time.Millisecond)
+			w.leave(n, w.memberOf(n))
+			w.between(n.running, 0, simTimeout)
+			w.kill(n)
+			later(20*time.Second, func() { w.gone(n) })
+		}()
+	case 12: // the controller says that the pod is being deleted
+		w.deleting(n)
+		go func() {
+			w.between(n.running, simTimeout, 2*simTimeout)
+			w.kill(n)
+			later(20*time.Second, func() { w.gone(n) })
+		}()
+	case 13: // the sidecar leaves and ends, and another one begins
+		m := w.memberOf(n)
+		go func() {
+			w.leave(n, m)
+			if n.running.Err() != nil || w.memberOf(n) != m {
+				return
+			}
+			w.crash(n)
+			w.between(n.running, 0, time.Second)
+			if n.running.Err() == nil && w.memberOf(n) == nil {
+				w.startSidecar(n)
+			}
+		}()
 	}
 }
 
@@ -249,7 +286,7 @@ func TestSimulation(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := &world{
 						T: t, dir: dir, strict: strict, random: rand.New(rand.NewPCG(seed, 0)),
-						nodes: map[string]*node{}, referee: referee{active: map[int]map[string]int{}},
+						nodes: map[string]*node{}, goneSince: map[string]time.Time{}, referee: referee{active: map[int]map[string]int{}},
 					}
 					w.run(10)
 					t.Logf("%d requests were handled; %d plans", w.handled, len(w.plans))

@@ -4,6 +4,7 @@ package member
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,6 +95,8 @@ type world struct {
 	// plans are all that the controller ever stored; the last one is in force. away: it does not answer.
 	plans []placement.Plan
 	away  bool
+	// goneSince is when the controller learned that the pods of members are gone, by pin. They are listed for a while.
+	goneSince map[string]time.Time
 	// changed is closed with each plan.
 	changed chan struct{}
 }
@@ -230,8 +233,11 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 					}
 				})
 			}
-			p := w.plans[len(w.plans)-1]
+			p, lost := w.plans[len(w.plans)-1], w.random.IntN(20) == 0
 			w.lock.Unlock()
+			if lost {
+				return nil, errCut
+			}
 			return answer(http.StatusOK, p)
 		}
 		p := w.plans[len(w.plans)-1]
@@ -261,6 +267,13 @@ func (w *world) store(change func(p *placement.Plan)) {
 		p.Peers = slices.Clone(p.Peers)
 	}
 	change(&p)
+	p.Peers = slices.DeleteFunc(p.Peers, func(one placement.Peer) bool {
+		since, gone := w.goneSince[one.Pin]
+		if one.Gone && !gone {
+			w.goneSince[one.Pin] = time.Now()
+		}
+		return gone && time.Since(since) > 2*time.Minute
+	})
 	p.Version = max(time.Now().UnixMilli(), p.Version+1)
 	w.plans = append(w.plans, p)
 	if w.changed != nil {
@@ -273,7 +286,7 @@ func (w *world) register(n *node, in placement.Registration) {
 	w.store(func(p *placement.Plan) {
 		peer := placement.Peer{Pod: n.name, Address: in.Address, Pin: in.Pin}
 		for _, one := range p.Peers {
-			if one.Pod == n.name && one.Pin != in.Pin {
+			if one.Pod == n.name && one.Pin != in.Pin && !one.Left {
 				peer.Restarts = one.Restarts + 1
 			} else if one.Pin == in.Pin {
 				peer = one
@@ -313,10 +326,13 @@ func (w *world) replan() {
 	})
 }
 
-func (w *world) addPod() {
+func (w *world) addPod() { w.addPodAt("") }
+
+// addPodAt adds a pod at an address that is free; empty: a new one.
+func (w *world) addPodAt(address string) {
 	w.lock.Lock()
 	w.next++
-	n := &node{name: fmt.Sprintf("pod-%d", w.next), address: fmt.Sprintf("10.0.0.%d:8482", w.next)}
+	n := &node{name: fmt.Sprintf("pod-%d", w.next), address: cmp.Or(address, fmt.Sprintf("10.0.0.%d:8482", w.next))}
 	n.running, n.end = context.WithCancel(context.Background())
 	w.nodes[n.name] = n
 	w.lock.Unlock()
@@ -357,6 +373,27 @@ func (w *world) crash(n *node) {
 	}
 	m.group.Kill()
 	n.stop()
+}
+
+// leave has a process hand everything over, as far as it can in time.
+func (w *world) leave(n *node, m *Member) {
+	if m == nil {
+		return
+	}
+	leaving, cancel := context.WithTimeout(n.running, simTimeout)
+	defer cancel()
+	_ = m.Leave(leaving)
+}
+
+// deleting is what the controller says of a pod that is being deleted.
+func (w *world) deleting(n *node) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.store(func(p *placement.Plan) {
+		for i := range p.Peers {
+			p.Peers[i].Leaving = p.Peers[i].Leaving || p.Peers[i].Pod == n.name
+		}
+	})
 }
 
 // kill ends a pod. The API learns it some time later.

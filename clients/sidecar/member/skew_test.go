@@ -99,7 +99,7 @@ func TestSkew(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &world{
 					T: t, dir: dir, strict: i%2 > 0, skewed: true, random: rand.New(rand.NewPCG(seed, 1)),
-					nodes: map[string]*node{}, referee: referee{active: map[int]map[string]int{}},
+					nodes: map[string]*node{}, goneSince: map[string]time.Time{}, referee: referee{active: map[int]map[string]int{}},
 				}
 				w.run(10)
 				t.Logf("%d requests were handled; %d plans", w.handled, len(w.plans))

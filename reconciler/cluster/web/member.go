@@ -37,6 +37,9 @@ type Registration struct {
 	Guard     Guard
 	Registrar Registrar
 	Logger    Logger
+
+	// waiting are the requests that are being stored, or wait for others of their Service.
+	waiting waiting
 }
 
 // ServeHTTP implements http.Handler.
@@ -61,6 +64,11 @@ func (g *Registration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		authserver.Authorized(r.Context())
+		if !g.waiting.enter(pod.UID) {
+			authserver.DismissForNow(w, "too many members register or leave; try again")
+			return
+		}
+		defer g.waiting.leave(pod.UID)
 		var in struct{ Address, Pin string }
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRegistration)).Decode(&in); err != nil {
 			authserver.Refuse(w, http.StatusBadRequest, `the body is not valid; it must be {"address":"IP:PORT","pin":"SHA-256"}: `+

@@ -4,7 +4,7 @@
 //
 // Its invariants:
 //   - Only a live pod of a Service reads the plan of that Service.
-//   - It reads from caches and writes nothing, so every replica can answer.
+//   - Plans come from caches, so every replica can answer. What members say of themselves is stored by compare-and-swap.
 package web
 
 import (
@@ -72,36 +72,38 @@ type Handler struct {
 	// Stopping ends requests that wait.
 	Stopping <-chan struct{}
 
-	mu sync.Mutex
-	// waiting counts the requests that wait for a change, by UID of the pod; all is their sum.
-	waiting map[types.UID]int
-	all     int
+	// waiting are the requests that wait for a change.
+	waiting waiting
 }
 
-// Init prepares the handler and returns it.
-func (h *Handler) Init() *Handler {
-	h.waiting = map[types.UID]int{}
-	return h
+// waiting counts requests that wait, by UID of the pod; all is their sum.
+type waiting struct {
+	mu    sync.Mutex
+	byPod map[types.UID]int
+	all   int
 }
 
 // enter reports whether a request of a pod may wait. If so, the caller must call leave.
-func (h *Handler) enter(pod types.UID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all >= maxWaiting || h.waiting[pod] >= maxWaitingPod {
+func (w *waiting) enter(pod types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all >= maxWaiting || w.byPod[pod] >= maxWaitingPod {
 		return false
 	}
-	h.all++
-	h.waiting[pod]++
+	if w.byPod == nil {
+		w.byPod = map[types.UID]int{}
+	}
+	w.all++
+	w.byPod[pod]++
 	return true
 }
 
-func (h *Handler) leave(pod types.UID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all--
-	if h.waiting[pod]--; h.waiting[pod] <= 0 {
-		delete(h.waiting, pod)
+func (w *waiting) leave(pod types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all--
+	if w.byPod[pod]--; w.byPod[pod] <= 0 {
+		delete(w.byPod, pod)
 	}
 }
 
@@ -133,11 +135,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	authserver.Authorized(r.Context())
 	stream := r.Method == http.MethodGet && accepts(r, "text/event-stream")
 	if stream || wait > 0 {
-		if !h.enter(pod.UID) {
+		if !h.waiting.enter(pod.UID) {
 			authserver.DismissForNow(w, "too many requests wait for a change; try again")
 			return
 		}
-		defer h.leave(pod.UID)
+		defer h.waiting.leave(pod.UID)
 	}
 	if stream {
 		h.stream(w, r, key, pod)

@@ -88,10 +88,10 @@ func newHandler(t *testing.T) (*filled, *Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, (&Handler{
+	return f, &Handler{
 		Plans: plans, Guard: anyone{}, Stopping: t.Context().Done(),
 		Logger: failing{t},
-	}).Init()
+	}
 }
 
 func routed(h *Handler) *http.ServeMux {
@@ -218,7 +218,7 @@ func BenchmarkAnswer(b *testing.B) {
 	f.add(b)
 	plan, _ := plans.Of("uid-cart")
 	plan.Status.EntityTypes = []v1alpha1.PlacementEntityType{{Name: "Cart", Owners: make([]int32, 150_000)}}
-	h := routed((&Handler{Plans: plans, Guard: anyone{}, Stopping: b.Context().Done()}).Init())
+	h := routed(&Handler{Plans: plans, Guard: anyone{}, Stopping: b.Context().Done()})
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, address, nil)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -229,7 +229,7 @@ func BenchmarkAnswer(b *testing.B) {
 // A pod that opens many streams must leave room for others.
 func TestAPodWaitsWithFewRequests(t *testing.T) {
 	t.Parallel()
-	_, h := newHandler(t)
+	h := &waiting{}
 	for i := range maxWaitingPod {
 		if !h.enter("greedy") {
 			t.Fatalf("request %d may not wait", i)
@@ -252,7 +252,50 @@ func TestAPodWaitsWithFewRequests(t *testing.T) {
 		t.Error("more requests wait than there are places")
 	}
 	h.leave("other")
-	if h.leave("greedy"); h.waiting["other"] != 0 || h.all != maxWaiting-2 {
-		t.Errorf("%d wait, %d of them from a pod that left", h.all, h.waiting["other"])
+	if h.leave("greedy"); h.byPod["other"] != 0 || h.all != maxWaiting-2 {
+		t.Errorf("%d wait, %d of them from a pod that left", h.all, h.byPod["other"])
+	}
+}
+
+// slow stores a member when it is told to.
+type slow struct{ stored chan struct{} }
+
+func (s slow) Register(ctx context.Context, _ types.NamespacedName, _ *pods.Pod, _, _ string) (*v1alpha1.ShardPlacement, error) {
+	select {
+	case <-s.stored:
+	case <-ctx.Done():
+	}
+	return &v1alpha1.ShardPlacement{}, nil
+}
+
+func (s slow) Leave(ctx context.Context, service types.NamespacedName, pod *pods.Pod, _ string) (*v1alpha1.ShardPlacement, error) {
+	return s.Register(ctx, service, pod, "", "")
+}
+
+// A pod that registers again and again does not fill the replica with requests that wait.
+func TestAPodRegistersWithFewRequests(t *testing.T) {
+	t.Parallel()
+	s := slow{make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.Handle(MemberPath, &Registration{Guard: anyone{}, Registrar: s, Logger: failing{t}})
+	got := make(chan int, 2*maxWaitingPod)
+	for i := range 2 * maxWaitingPod {
+		go func() {
+			w := httptest.NewRecorder()
+			method := []string{http.MethodPut, http.MethodDelete}[i%2]
+			mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, address+"/member", strings.NewReader("{}")))
+			got <- w.Code
+		}()
+	}
+	for range maxWaitingPod {
+		if code := <-got; code != http.StatusServiceUnavailable {
+			t.Errorf("a request too many: %d", code)
+		}
+	}
+	close(s.stored)
+	for range maxWaitingPod {
+		if code := <-got; code != http.StatusOK {
+			t.Errorf("one that may wait: %d", code)
+		}
 	}
 }
