@@ -45,3 +45,25 @@ func TestPageListsEveryImage(t *testing.T) {
 		t.Errorf("the page lists %v, and the manifests name %v", listed, used)
 	}
 }
+
+// The memory on the page is what the pages of measurements say: a new run of the bench must change both.
+func TestSizingIsMeasured(t *testing.T) {
+	t.Parallel()
+	text := func(path string) string {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	measured := text("../docs/benchmarks.md") + text("../docs/serverless.md")
+	rows := regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]+ \| (\d+ MiB) \| \d+ MiB`).FindAllStringSubmatch(text("../docs/production.md"), -1)
+	if len(rows) < 5 {
+		t.Errorf("the page has only %d rows of memory", len(rows))
+	}
+	for _, row := range rows {
+		if !strings.Contains(measured, " "+row[1]+" ") {
+			t.Errorf("%s is in no table of measurements", row[1])
+		}
+	}
+}

@@ -32,6 +32,14 @@ func (r *release) sign(ctx context.Context, built []image, chart string) error {
 	if err := cosign("sign-blob", "--bundle="+sums+".sigstore.json", sums); err != nil {
 		return err
 	}
+	// The release page needs it, and whoever has only the key of a secret store has no file of it.
+	public, err := r.tool(ctx, nil, "", "cosign", "public-key", "--key="+key)
+	if err != nil {
+		return err
+	}
+	if err := r.file("cosign.pub", []byte(public)); err != nil {
+		return err
+	}
 	if !r.push {
 		return nil
 	}

@@ -21,7 +21,17 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// The plugin asks for what the page promises, and what the chart accepts.
+func TestServing(t *testing.T) {
+	for v, want := range map[string]State{
+		"1.23.0": OK, "1.19.0": OK, "v1.21.3": OK, "1.18.2": Failure, "v0.26.0": Failure, "devel": Unknown, "": Unknown,
+	} {
+		if got := servingVersion("Knative Serving", v); got.State != want || (got.Do == "") != (want != Failure) {
+			t.Errorf("%s: %+v", v, got)
+		}
+	}
+}
+
+// The plugin asks for what the page promises, what the chart accepts, and what the controller refuses.
 func TestVersionsAreThoseOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/support.md")
 	if err != nil {
@@ -41,6 +51,13 @@ func TestVersionsAreThoseOfThePage(t *testing.T) {
 	}
 	if want := `kubeVersion: ">=` + oldestKubernetes + `.0-0"`; !strings.Contains(string(chart), want) {
 		t.Errorf("Chart.yaml has no line %s", want)
+	}
+	controller, err := os.ReadFile("../../reconciler/service/version.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `= "v` + oldestServing + `.0"`; !strings.Contains(string(controller), want) {
+		t.Errorf("the controller's least version of Serving is not %s", oldestServing)
 	}
 }
 

@@ -57,23 +57,24 @@ func (c *Checker) serving(ctx context.Context) Result {
 			Do: "Install Knative Serving; the controller waits for it, and needs no restart",
 		}
 	}
-	d, err := c.Deployment(ctx, servingNamespace, "controller")
+	// The controller reads the same label when it starts.
+	v, _, err := c.DefinitionVersion(ctx, "services."+servingv1.SchemeGroupVersion.Group)
 	if err != nil {
 		return Result{Check: name, State: Unknown, What: "it is installed; its version is not known: " + err.Error()}
 	}
-	if d == nil {
-		return Result{Check: name, State: Unknown, What: "it is installed; its version is not known, because there is no " +
-			"Deployment controller in namespace " + servingNamespace}
-	}
-	v := d.Labels[reader.VersionLabel]
+	return servingVersion(name, v)
+}
+
+func servingVersion(name, v string) Result {
 	parsed, err := version.ParseGeneric(v)
 	r := fine(name, "%s", v)
 	switch {
 	case err != nil:
-		r = Result{Check: name, State: Unknown, What: "it is installed; its Deployment does not say which version it is"}
+		r.State = Unknown
+		r.What = fmt.Sprintf("it is installed; its version is not known: label %s of its definitions is %q", reader.VersionLabel, v)
 	case parsed.LessThan(version.MustParseGeneric(oldestServing)):
-		r.State, r.Do = Warning, "Its metrics say less, and gates judge less: "+
-			released.Docs("canary.md#knative-serving-must-export-request-metrics")
+		r.State = Failure
+		r.Do = fmt.Sprintf("Update Knative Serving to %s or newer, the controller starts with no older one; %s", oldestServing, tested)
 	}
 	return r
 }

@@ -25,6 +25,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -116,7 +119,11 @@ func (f *fleetOf) check(t *testing.T, admin string) {
 	fleet.Must[*corev1.ConfigMap](t)(f.Core.CoreV1().ConfigMaps("knative-serving").Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "config-observability"}, Data: map[string]string{"request-metrics-protocol": "prometheus"},
 	}, metav1.CreateOptions{}))
-	f.deployment(t, "knative-serving", "controller", "1.23.0")
+	definitions := fleet.Must[metadata.Interface](t)(metadata.NewForConfig(f.Config()))
+	fleet.Must[*metav1.PartialObjectMetadata](t)(definitions.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}).Patch(t.Context(), "services.serving.knative.dev", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"app.kubernetes.io/version":"1.23.0"}}}`), metav1.PatchOptions{}))
 	f.deployment(t, fleet.System, "controller", "devel")
 	f.deployment(t, fleet.System, "webhook", "devel")
 	f.admission(t)

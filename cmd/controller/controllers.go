@@ -41,7 +41,6 @@ func (c *controllers) sourceController(ctx context.Context, cmw configmap.Watche
 func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 	c.once.Do(func() {
 		c.connect(ctx)
-		c.running.Go(func() { checkServing(ctx, c.metadata) })
 		c.emitting = newEmitting(ctx, c.process, cmw)
 		c.watching = newWatching(ctx, c.process, c.emitting)
 		c.emitting.reconfigured = c.watching.environments

@@ -15,6 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
 // process is what emitting, watching, measuring and gating share.
@@ -48,6 +49,7 @@ func (p *process) connect(ctx context.Context) {
 	must(ctx, "making a client for knative-cdevents.dev", err)
 	p.metadata, err = metadata.NewForConfig(p.config)
 	must(ctx, "making a client for metadata", err)
+	must(ctx, "checking the version of Knative Serving", service.CheckVersion(ctx, p.metadata))
 	p.presence, err = observer.NewPresence(p.metadata, environment.Label)
 	must(ctx, "watching which kinds exist", err)
 	p.pods, err = pods.New(kubeclient.Get(ctx), p.metadata)

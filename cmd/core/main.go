@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"knative.dev/pkg/logging"
@@ -33,6 +34,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/oneshot/receiver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
 const (
@@ -110,7 +112,7 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 		return nil, fmt.Errorf("looking for the API server: %w", err)
 	}
 	access.QPS, access.Burst = qps, burst
-	if err := checkVersion(access); err != nil {
+	if err := checkVersions(ctx, access); err != nil {
 		return nil, err
 	}
 	exported, err := exportMetrics()
@@ -150,14 +152,22 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 	}).Init(), nil
 }
 
-// checkVersion returns an error if Kubernetes is older than Knative's libraries accept, as the controller does.
-func checkVersion(access *rest.Config) error {
+// checkVersions returns an error if Kubernetes is older than Knative's libraries accept, or Knative Serving older than is
+// supported, as the controller does.
+func checkVersions(ctx context.Context, access *rest.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {
 		return fmt.Errorf("making a client for the version of Kubernetes: %w", err)
 	}
 	if err := version.CheckMinimumVersion(client); err != nil {
 		return fmt.Errorf("checking the version of Kubernetes: %w", err)
+	}
+	definitions, err := metadata.NewForConfig(access)
+	if err != nil {
+		return fmt.Errorf("making a client for the version of Knative Serving: %w", err)
+	}
+	if err := service.CheckVersion(ctx, definitions); err != nil {
+		return fmt.Errorf("checking the version of Knative Serving: %w", err)
 	}
 	return nil
 }

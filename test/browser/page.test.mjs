@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the dashboard of kubectl cdevents is for a person with a browser. TestInBrowser of cli/page starts it: PAGE is the address
 // of a page whose cluster is a real API server, and CONTROL changes the traffic of Service cart and the numbers of its gate.
 import assert from 'node:assert/strict'

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Takes a picture of a page once it shows some words. The end-to-end tests ask for it:
 // node picture.mjs '{"url": "http://…", "file": "picture.png", "words": ["…"], "selector": "main", "width": 1280, "most": 900,
 //   "press": ".details", "hide": ".others", "names": {"a-name-of-the-test": "shop"}}'

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Takes the pictures of the page that the documentation shows, light and dark, after a few changes of what the gate has found.
 // TestInBrowser of cli/page starts it with PAGE_PICTURES. Usage: node pictures.mjs FOLDER
 import { join } from 'node:path'

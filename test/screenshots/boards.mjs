@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The dashboards, with the selections and the time range, in seconds since the recording began, that the pictures show.
 
 // While the second release is being judged, and has requests. Adjust it after "make record-metrics".

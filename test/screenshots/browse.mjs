@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens dashboards in a headless Chromium, on the recording or on a Prometheus that runs.
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

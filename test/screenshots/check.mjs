@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks the rendered dashboards: legends, colors, axes and empty states, as a browser shows them.
 // Usage: node check.mjs [--update]; expected/NAME.txt has what each dashboard shows of the recording.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';

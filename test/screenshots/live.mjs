@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Takes a picture of a dashboard as it is now, from a Prometheus that runs.
 // Usage: node live.mjs PROMETHEUS FROM BOARD VARIABLES FILE (a time as RFC 3339; the variables as JSON)
 import { browse } from './browse.mjs';

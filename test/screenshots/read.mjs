@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads what a person sees from a rendered dashboard.
 
 /** read returns, for each panel, its legend with colors, its empty text, its table, and its axis. */

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records what a Prometheus has scraped from the controller, for pictures that everyone can make again.
 // Usage: node record.mjs PROMETHEUS FROM TO (times as RFC 3339) > recording.txt
 import { line } from './series.mjs';

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Series as a text that people can read and compare: a line for each, with promtool's notation for values. "3x4" means
 // that 3 follows four more times, "_" that there is no value.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds the page and serves it, with the dashboards and Prometheus behind it.
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes a picture of each dashboard, and the rows that the documentation shows.
 // Usage: node shoot.mjs FOLDER DOCS
 import { mkdirSync, statSync } from 'node:fs';

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The page: which view it shows, the stream that feeds it, and what the user does.
 import { h, show } from './dom.js'
 import { setNow, tick, split } from './text.js'

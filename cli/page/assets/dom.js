@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Elements, and changing a page in place: what has not changed keeps its focus, its selection and its scroll position.
 
 const svg = new Set(['svg', 'path', 'line', 'rect', 'circle', 'text', 'g'])

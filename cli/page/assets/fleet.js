@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The view of all Services.
 import { h } from './dom.js'
 import { badge, hue, link, many, ready, since } from './text.js'

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The running or last run of a gate.
 import { h } from './dom.js'
 import { command } from './fleet.js'

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The time line of a Service: a lane for each Revision, a column for each moment. Hours pass between some moments, and seconds between
 // others, so the columns have no scale: a break marks where much more time passes than between most, and says how much.
 import { h } from './dom.js'

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The view of one Service.
 import { h } from './dom.js'
 import { badge, clocks, hue, ready, since } from './text.js'

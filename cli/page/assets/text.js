@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Words for times, shares and states.
 import { h } from './dom.js'
 

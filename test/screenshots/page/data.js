@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asks Prometheus as Grafana's data source does, and makes data frames of the answers.
 import { FieldType, createDataFrame, rangeUtil, transformDataFrame } from '@grafana/data';
 import { firstValueFrom } from 'rxjs';

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The field options that the dashboards use. Grafana's panels register theirs in the application, which no package has.
 import {
   FieldConfigOptionsRegistry, applyFieldOverrides, cacheFieldDisplayNames, identityOverrideProcessor, standardTransformers, standardTransformersRegistry,
