@@ -135,7 +135,8 @@ func TestScenarios(t *testing.T) {
 			{over, "{{gate}}", 15 * minute, map[string]float64{`{gate="cart"}`: 1}},
 			{over, "{{gate}}", 25 * minute, map[string]float64{`{gate="cart"}`: 4}},
 			{finishedT, "{{gate}} {{verdict}}", 21 * minute, map[string]float64{`{gate="cart", verdict="Fail"}`: 1}}, // at once, and once
-			{finishedT, "{{gate}} {{verdict}}", 24 * minute, nil},
+			{finishedT, "{{gate}} {{verdict}}", 18 * minute, nil},
+			{finishedT, "{{gate}} {{verdict}}", 24 * minute, map[string]float64{`{gate="cart", verdict="Fail"}`: 0}},
 			{outcomesT, "Runs", 26 * minute, map[string]float64{`{gate="cart", verdict="Fail", reason="RelativeRegression"}`: 1}},
 		}},
 	}
