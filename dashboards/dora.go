@@ -10,8 +10,8 @@ const (
 	ofEnvironment = ofServices + " {{environment}}"
 	doraTotal     = "dora_deployments_total"
 	failuresTotal = "dora_change_failures_total"
-	leadTime      = "dora_change_lead_time_seconds_bucket"
-	restoreTime   = "dora_time_to_restore_seconds_bucket"
+	leadTime      = "dora_change_lead_time_seconds"
+	restoreTime   = "dora_time_to_restore_seconds"
 	notDeployed   = "no deployment was seen"
 )
 
@@ -21,7 +21,7 @@ func performance() Dashboard {
 		File:        "dora.json",
 		UID:         "knative-cdevents-dora",
 		Title:       "DORA",
-		Description: "Deployments, changes that fail, the lead time of changes, and the time to restore service, as docs/dora.md defines them.",
+		Description: "Deployments, changes that fail, the lead time of changes, and the time to restore service, by Service and environment.",
 		Variables: append(
 			scraped("cdevents_leading_ratio"),
 			Variable{
@@ -63,9 +63,9 @@ func stored(by, metric string, matchers ...string) string {
 }
 
 // grown returns how much stored totals grew in the selected time. A series begins with its first deployment, so what
-// was not there before was 0.
+// was not there before was 0. That of a Service that is gone has ended, and counts: the bars have its deployments, too.
 func grown(by, metric string, matchers ...string) string {
-	now := stored(by, metric, matchers...)
+	now := largest(by, "last_over_time("+series(metric, append([]string{ofTeam}, matchers...)...)+"["+shown+"])")
 	before := largest(by, series(metric, append([]string{ofTeam}, matchers...)...)+" offset "+shown)
 	return "clamp_min(" + now + " - (" + before + " or 0 * " + now + "), 0)"
 }
@@ -89,8 +89,8 @@ func deliveries() Panel {
 	all := func(metric string, matchers ...string) string {
 		return sumBy(byDelivery, grown(by, metric, matchers...))
 	}
-	median := func(metric string) string {
-		return "histogram_quantile(0.5, " + sumBy(byDelivery+", le", grown(byDelivery+", le", metric)) + ") >= 0"
+	times := func(metric string) string {
+		return median(func(by, suffix string) string { return sumBy(by, grown(by, metric+suffix)) })
 	}
 	return Panel{
 		Title:       "By Service",
@@ -99,14 +99,14 @@ func deliveries() Panel {
 		Height:      6,
 		Empty:       notDeployed,
 		To:          "knative-cdevents-canary",
-		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. Services that are gone are not listed. What happened before Prometheus knew the controller counts as if it had happened in this time.",
+		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. Services that are gone are listed, too. What happened before Prometheus knew the controller counts as if it had happened in this time.",
 		Queries: []Query{
 			{Column: "Deployments", Unit: count, Expr: all(doraTotal, `outcome="completed"`)},
 			{Column: "Stopped", Unit: count, Expr: all(doraTotal, `outcome="stopped"`)},
 			{Column: "Failed", Unit: count, Expr: all(failuresTotal, `outcome="completed"`)},
 			{Column: "Fail rate", Unit: percent, Expr: ratio(all(failuresTotal), all(doraTotal))},
-			{Column: "Lead time", Unit: seconds, Expr: median(leadTime)},
-			{Column: "Time to restore", Unit: seconds, Expr: median(restoreTime)},
+			{Column: "Lead time", Unit: seconds, Expr: times(leadTime)},
+			{Column: "Time to restore", Unit: seconds, Expr: times(restoreTime)},
 		},
 	}
 }
@@ -133,9 +133,17 @@ func changeFailures() Panel {
 	}
 }
 
+// median returns that of a histogram whose parts a function returns. Of one or two durations it is their mean, and exact.
+// Of more it is interpolated between the bounds of a bucket: for one of 44 s, that would be half a minute.
+func median(part func(by, suffix string) string) string {
+	n := part(byDelivery, "_count")
+	return part(byDelivery, "_sum") + " / (" + n + " > 0 <= 2) or histogram_quantile(0.5, " +
+		part(byDelivery+", le", "_bucket") + ") >= 0"
+}
+
 // overAll returns the median of all durations so far.
 func overAll(metric string) string {
-	return "histogram_quantile(0.5, " + sumBy(byDelivery+", le", stored(byDelivery+", le", metric)) + ") >= 0"
+	return median(func(by, suffix string) string { return sumBy(by, stored(by, metric+suffix)) })
 }
 
 func leadTimes() Panel {
@@ -144,7 +152,7 @@ func leadTimes() Panel {
 		Unit:        seconds,
 		Width:       12,
 		Empty:       "no deployment says when its change was committed",
-		Description: "Median of all deployments so far, from the commit or the start of the pipeline to all traffic. Needs an annotation of the pipeline.",
+		Description: "Median of all deployments so far, interpolated if there are more than two, from the commit or the start of the pipeline to all traffic. Needs an annotation of the pipeline.",
 		Queries:     []Query{{Expr: overAll(leadTime), Legend: ofEnvironment}},
 	}
 }
@@ -155,7 +163,7 @@ func restoreTimes() Panel {
 		Unit:        seconds,
 		Width:       12,
 		Empty:       "nothing had to be restored",
-		Description: "Median of all outages, rollbacks and stopped canaries so far, from the first traffic of the bad Revision, or the beginning of the outage, to the end.",
+		Description: "Median of all outages, rollbacks and stopped canaries so far, interpolated if there are more than two, from the first traffic of the bad Revision, or the beginning of the outage, to the end.",
 		Queries:     []Query{{Expr: overAll(restoreTime), Legend: ofEnvironment}},
 	}
 }

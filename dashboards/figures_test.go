@@ -128,7 +128,7 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 		{"Bad requests", exact, map[string]float64{"cart ErrorRate canary": .08, "cart ErrorRate baseline": .01}},
 		{"Requests had and needed", exact, map[string]float64{"cart canary": 120, "cart canary needed": 300, "cart baseline": 900}},
 		{"The canary's share", exact, map[string]float64{"cart: handled": .36, "cart-2 required": .05}},
-		{"Services by state", exact, map[string]float64{"with traffic": 1, "rolling out": 1, "without a verdict": 0, "shards misplaced": 1}},
+		{"Services by state", exact, map[string]float64{"measured": 1, "rolling out": 1, "without a verdict": 0, "shards misplaced": 1}},
 		{"Handled share, how far from the Route, the ten furthest", exact, map[string]float64{"shop/cart": .31}},
 		{"Errors, the ten highest", exact, map[string]float64{"shop/cart": .03}},
 		{"Attempts that failed", about, map[string]float64{"shop/releases": 1}},

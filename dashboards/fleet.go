@@ -75,7 +75,9 @@ func fleetTable() Panel {
 			{Column: "Restarts", Unit: count, Expr: increase(byService, everywhere(restartsTotal))},
 			{Column: "Not known", Unit: count, Expr: "count by (" + byService + ") (" +
 				largest(byService+", "+byRevision+", figure", everywhere("canary_no_data")) + ")"},
-			{Expr: largest(byService+", verdict", everywhere("gate_verdict")) + " == 1"},
+			// Verdicts are exported for an hour. A Service that is gone since is no row.
+			{Expr: largest(byService+", verdict", everywhere("gate_verdict")) + " == 1 and on (" + byService + ") " +
+				largest(byService, everywhere("canary_traffic_share_ratio"))},
 		},
 	}
 }
@@ -88,15 +90,15 @@ func rollouts() Panel {
 		Unit:        count,
 		Width:       12,
 		Empty:       "no Service is measured",
-		Description: "Rolling out: several Revisions share the traffic. Without a verdict: the last run of a gate was Inconclusive, or an Error, so whoever asked it waits. Shards misplaced: a stateful cluster does not follow the plan of its Route yet.",
+		Description: "Measured: the Route is known, with or without requests. Rolling out: several Revisions share the traffic. Without a verdict: the last run of a gate was Inconclusive, or an Error, so whoever asked it waits. Shards misplaced: a stateful cluster does not follow the plan of its Route yet.",
 		Colors: []Color{
-			{"^with traffic$", "green"},
+			{"^measured$", "green"},
 			{"^rolling out$", "blue"},
 			{"^without a verdict$", "orange"},
 			{"^shards misplaced$", "purple"},
 		},
 		Queries: []Query{
-			{Expr: all, Legend: "with traffic"},
+			{Expr: all, Legend: "measured"},
 			{Expr: or(split() + " > 1"), Legend: "rolling out"},
 			{Expr: or(undecided()), Legend: "without a verdict"},
 			{Expr: or(misplaced()), Legend: "shards misplaced"},

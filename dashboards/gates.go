@@ -122,12 +122,14 @@ func verdictsOverTime() Panel {
 	}
 }
 
+// runs has the verdicts that a gate has reached, and their zeros: the width of bars is the distance of two values.
 func runs() Panel {
+	const by = "gate, verdict"
 	return Panel{
 		Title: "Finished runs", Unit: count, Width: 8, Height: 6, Kind: Bars, Colors: verdicts(),
 		Empty:       "no run has ended in this time",
 		Description: "How many runs ended in each interval, by verdict.",
-		Queries:     []Query{{Expr: added("gate, verdict", judged("gate_runs_total")), Legend: "{{gate}} {{verdict}}"}},
+		Queries:     []Query{{Expr: added(by, judged("gate_runs_total")) + " and on (" + by + ") " + total(by, judged("gate_runs_total")) + " > 0", Legend: "{{gate}} {{verdict}}"}},
 	}
 }
 
@@ -140,7 +142,7 @@ func outcomes() Panel {
 		Height:      6,
 		Empty:       "no run has ended in this time",
 		Description: "Runs that ended in the selected time range, by verdict and most important reason. docs/gates.md says what each reason means, and what to do. What happened before Prometheus knew the controller counts as if it had happened in this time.",
-		Queries:     []Query{{Column: "Runs", Unit: count, Expr: counted(by, judged("gate_runs_total")) + " > 0"}},
+		Queries:     []Query{{Column: "Runs", Unit: count, Expr: counted(by, judged("gate_run_reasons_total")) + " > 0"}},
 	}
 }
 

@@ -126,13 +126,16 @@ func TestScenarios(t *testing.T) {
 			{metric("cdevents_delivered_total", "a", "source", "shop/a", "type", "dev.cdevents.service.rolledback.0.3.0"), "_x20 1x20"},
 			{metric("cdevents_delivered_total", "a", "source", "shop/b", "type", "dev.cdevents.service.rolledback.0.3.0"), "_x20 1x20"},
 			verdictIs("a", "Running", "1x20 0x20"), verdictIs("a", "Fail", "0x20 1x20"), verdictIs("a", "Pass", "0x40"),
-			{ofCart("gate_runs_total", "a", append(gate, "verdict", "Fail", "reason", "RelativeRegression")...), "_x21 1x19"},
+			{ofCart("gate_runs_total", "a", append(gate, "verdict", "Fail")...), "0x20 1x19"},
+			{ofCart("gate_runs_total", "a", append(gate, "verdict", "Pass")...), "0x40"},
+			{ofCart("gate_run_reasons_total", "a", append(gate, "verdict", "Fail", "reason", "RelativeRegression")...), "_x21 1x19"},
 		}, []expected{
 			{bars, "canary stopped", 20 * minute, map[string]float64{`{}`: 1}},
 			{bars, "canary stopped", 24 * minute, map[string]float64{`{}`: 0}},
 			{over, "{{gate}}", 15 * minute, map[string]float64{`{gate="cart"}`: 1}},
 			{over, "{{gate}}", 25 * minute, map[string]float64{`{gate="cart"}`: 4}},
 			{finishedT, "{{gate}} {{verdict}}", 21 * minute, map[string]float64{`{gate="cart", verdict="Fail"}`: 1}}, // at once, and once
+			{finishedT, "{{gate}} {{verdict}}", 18 * minute, nil},
 			{finishedT, "{{gate}} {{verdict}}", 24 * minute, map[string]float64{`{gate="cart", verdict="Fail"}`: 0}},
 			{outcomesT, "Runs", 26 * minute, map[string]float64{`{gate="cart", verdict="Fail", reason="RelativeRegression"}`: 1}},
 		}},
@@ -157,7 +160,7 @@ func TestScenarios(t *testing.T) {
 	}
 	many.checks = []expected{
 		{distance, ofServices, 30 * minute, top},
-		{"Services by state", "with traffic", 30 * minute, map[string]float64{`{}`: 500}},
+		{"Services by state", "measured", 30 * minute, map[string]float64{`{}`: 500}},
 		{"Services by state", "rolling out", 30 * minute, map[string]float64{`{}`: 5}},
 	}
 	// The window of rates has a few scrapes, as Grafana's has.

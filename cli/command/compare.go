@@ -40,11 +40,14 @@ func (e *env) compare() *cobra.Command {
 	c.RunE = e.answers(o, &s, func(
 		ctx context.Context, r *report.Reporter, namespace string, args []string,
 	) (answer, error) {
+		if kayentaFor < time.Minute {
+			return answer{}, misused("--kayenta-lifetime is %v; it must be a minute or more, because Kayenta has one value a minute", kayentaFor)
+		}
 		rules, left := compare.Documented(kayentaFor), []string(nil)
 		if file != "" {
 			var err error
 			if left, err = readRules(file, &rules); err != nil {
-				return answer{}, fmt.Errorf("-f %s: %w", file, err)
+				return answer{}, misused("-f %s: %w", file, err)
 			}
 		}
 		found, err := r.Compare(ctx, namespace, strings.Join(args, ""), e.Now().Add(-s.since), rules)

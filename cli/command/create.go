@@ -20,6 +20,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/cli/lint"
 )
 
 func (e *env) create() *cobra.Command {
@@ -211,6 +212,10 @@ func (e *env) submit(
 	unstructured.RemoveNestedField(got.Object, "status")
 	unstructured.RemoveNestedField(got.Object, "metadata", "creationTimestamp")
 	if of.dryRun == dryRunClient {
+		// The API server does not try it, so what lint knows is all that is said about it.
+		if err := e.linted(got); err != nil {
+			return err
+		}
 		done = "created (dry run)"
 	} else {
 		r, err := e.reader()
@@ -235,6 +240,24 @@ func (e *env) submit(
 		e.Screen.Printf("%s %s\n", name, done)
 	}
 	return e.Screen.Err()
+}
+
+// linted says what is wrong with an object, as far as that is known without a cluster.
+func (e *env) linted(object *unstructured.Unstructured) error {
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("checking %s: %w", object.GetName(), err)
+	}
+	l := &lint.Linter{System: e.system}
+	l.Read("", raw)
+	var wrong []string
+	for _, p := range l.Problems {
+		wrong = append(wrong, strings.TrimSpace(p.Field+" "+p.What))
+	}
+	if len(wrong) > 0 {
+		return misused("%s", strings.Join(wrong, "\n"))
+	}
+	return nil
 }
 
 // refused says whether the object was refused, or could not be sent.

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"math"
 	"net/url"
 	"os"
 	"os/exec"
@@ -35,6 +36,9 @@ func (e *env) dashboard() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if everywhere && len(args) > 0 {
 			return misused("a name and --all-namespaces do not go together; use -n")
+		}
+		if port < 0 || port > math.MaxUint16 {
+			return misused("--port is %d; it must be from 1 to 65535, or 0 for any free port", port)
 		}
 		namespace, err := e.scope(everywhere)
 		if err != nil {

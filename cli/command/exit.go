@@ -5,6 +5,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,13 +56,29 @@ func Code(err error) int {
 	return codeUnknown
 }
 
+// wrongArguments says what would be right.
+func wrongArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("an argument is missing; use %s", c.UseLine())
+	}
+	last := args[len(args)-1]
+	if c.HasSubCommands() && len(args) == 1 {
+		c.SuggestionsMinimumDistance = 2
+		if near := c.SuggestionsFor(last); len(near) > 0 {
+			return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), last, strings.Join(near, " or "))
+		}
+		return fmt.Errorf("%s has no command %q; %s --help lists them", c.CommandPath(), last, c.CommandPath())
+	}
+	return fmt.Errorf("%q is not expected here; use %s", last, c.UseLine())
+}
+
 // usages gives the errors that cobra finds on a command line their exit code.
 func usages(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{err, codeUsage} })
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return coded{err, codeUsage}
+				return coded{wrongArguments(c, args), codeUsage}
 			}
 			return nil
 		}

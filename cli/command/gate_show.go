@@ -176,7 +176,7 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 	}
 	if run.Verdict == verdict.Running {
 		if wait := advice.Forecast(j, e.Now().Sub(run.StartTime.Time)); wait > 0 {
-			e.Screen.Printf("  %-*s about %s more at the present rate\n", label, "", words.Span(wait))
+			e.Screen.Printf("  %-*s a verdict needs about %s more of the canary: %s at the present rate\n", label, "", words.Count(j.MissingRequests()), words.Span(wait))
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (s *span) Set(text string) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return errors.New("it must be a duration such as 90m, 24h or 14d")
+		return errors.New("it must be a duration such as 90m, 24h or 14d, and at most 65535d")
 	}
 	*s = span(d)
 	return nil

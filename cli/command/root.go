@@ -120,6 +120,11 @@ func (e *env) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("choosing a cluster: %w", err)
 	}
+	if strings.HasSuffix(cfg.Host, "localhost:8080") {
+		if raw, err := e.connection.config().RawConfig(); err == nil && len(raw.Clusters) == 0 && e.connection.overrides.ClusterInfo.Server == "" {
+			e.note("note: no kubeconfig names a cluster, so this tries %s, as kubectl does; set KUBECONFIG, or give --kubeconfig", cfg.Host)
+		}
+	}
 	cfg.QPS, cfg.Burst = 50, 100
 	cfg.UserAgent = "kubectl-cdevents/" + released.Current()
 	return cfg, nil

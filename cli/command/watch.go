@@ -43,6 +43,9 @@ func (e *env) watch() *cobra.Command {
 	s.addAll(c)
 	s.addSelector(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 && (s.all || s.selector != "") {
+			return misused("a name and --all-namespaces or --selector do not go together; use -n")
+		}
 		w := &watcher{env: e}
 		var err error
 		if w.namespace, err = e.scope(s.all); err != nil {
@@ -55,9 +58,6 @@ func (e *env) watch() *cobra.Command {
 		if s.selector != "" {
 			if w.selects, err = labels.Parse(s.selector); err != nil {
 				return misused("--selector: %w", err)
-			}
-			if len(args) > 0 {
-				return misused("a name and --selector do not go together")
 			}
 		}
 		if len(args) == 1 {

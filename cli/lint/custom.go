@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -32,6 +33,11 @@ func (o *object) custom(version string, value map[string]any) {
 	}
 	if o.Metadata.Name == "" && o.Metadata.GenerateName == "" {
 		o.report("metadata", "it has no name; set metadata.name")
+	}
+	for _, wrong := range validation.NameIsDNSSubdomain(o.Metadata.Name, false) {
+		if o.Metadata.Name != "" {
+			o.report("metadata.name", "%q is not a name: %s", o.Metadata.Name, wrong)
+		}
 	}
 	o.fields("", value, schema)
 	switch o.Kind {

@@ -42,6 +42,7 @@ func TestProblems(t *testing.T) {
 		{"no such version", strings.Replace(gateHead, "v1alpha1", "v1beta1", 1), 2, "kind", "knative-cdevents.dev/v1beta1 has no kind CanaryGate; did you mean CanaryGate.v1alpha1?"},
 		{"no name", "apiVersion: knative-cdevents.dev/v1alpha1\nkind: CanaryGate\nspec: {service: cart}\n", 1, "metadata", "set metadata.name"},
 
+		{"no such name", strings.Replace(gateHead, "name: g", "name: My_Gate", 1) + "spec: {service: cart}\n", 3, "metadata.name", "\"My_Gate\" is not a name: a lowercase RFC 1123 subdomain"},
 		{"a path as sink", sourceHead + "spec:\n  sink:\n    uri: /events\n", 6, "spec.sink.uri", "http://HOST/PATH"},
 		{"another's sink", sourceHead + "spec:\n  sink:\n    ref: {apiVersion: v1, kind: Service, name: a, namespace: bank}\n", 6, "spec.sink.ref", "only to objects in its own namespace"},
 		{"others' events", sourceHead + "spec:\n  namespaceSelector: {}\n  sink: {uri: http://sink}\n", 5, "spec.namespaceSelector", "is allowed only for sources in namespace knative-cdevents"},

@@ -23,8 +23,10 @@ type run struct {
 	// Least and Most bound the share that the canary may handle; absent without bounds.
 	Least *float64 `json:"least,omitempty"`
 	Most  *float64 `json:"most,omitempty"`
-	// More is how much longer the canary needs for enough requests, in seconds; 0 if that is unknown.
-	More float64 `json:"more,omitempty"`
+	// Missing is how many more requests of the canary a verdict needs, and More how long they take, in seconds; 0 if that is
+	// unknown.
+	Missing float64 `json:"missing,omitempty"`
+	More    float64 `json:"more,omitempty"`
 	// Series is what was seen since the page is open, oldest first.
 	Series []sample `json:"series,omitempty"`
 }
@@ -44,7 +46,7 @@ func (s *Server) run(g *report.GateReport, now time.Time) run {
 		out.Least, out.Most = times(*j.ExpectedShare, x.MinRatio), times(*j.ExpectedShare, x.MaxRatio)
 	}
 	if g.Run.Verdict == verdict.Running {
-		out.More = advice.Forecast(j, now.Sub(g.Run.StartTime.Time)).Seconds()
+		out.Missing, out.More = j.MissingRequests(), advice.Forecast(j, now.Sub(g.Run.StartTime.Time)).Seconds()
 	}
 	out.Series = s.seen.series(now, g.Run)
 	public := *g

@@ -144,6 +144,9 @@ func TestPanels(t *testing.T) {
 			if p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || p.Datasource != chosen || len(p.Targets) == 0 {
 				t.Errorf("%s: %q lacks a title, a description, a unit, the data source or a query", d.Title, p.Title)
 			}
+			if at := strings.Index(p.Description, "docs/"); at > 0 && p.Description[at-1] != '[' && p.Description[at-1] != '/' {
+				t.Errorf("%s: the description of %q names a page without a link: %s", d.Title, p.Title, p.Description)
+			}
 			refs := map[string]bool{}
 			for _, q := range p.Targets {
 				if q.RefID == "" || refs[q.RefID] || q.Expr == "" || q.Datasource != chosen {

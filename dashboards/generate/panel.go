@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,10 +60,17 @@ func least(unit string) float64 {
 	return 1
 }
 
+var page = regexp.MustCompile(`docs/([a-z-]+\.md)`)
+
+// linked makes links of the pages that a description names: whoever reads it in Grafana does not have them.
+func linked(description string) string {
+	return page.ReplaceAllString(description, "[docs/$1](https://github.com/knative-cdevents/knative-cdevents/blob/main/docs/$1)")
+}
+
 // lines returns a panel over time.
 func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	b := timeseries.NewPanelBuilder().
-		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
+		Id(id).Title(p.Title).Description(linked(p.Description)).Datasource(prometheusSource()).
 		Span(uint32(p.Width)).Height(height(p)). //nolint:gosec // at most 24
 		Unit(p.Unit).AxisSoftMax(least(p.Unit)).NoValue(p.Empty).
 		ColorScheme(dashboard.NewFieldColorBuilder().Mode(dashboard.FieldColorModeIdPaletteClassicByName)).
@@ -129,7 +137,7 @@ func states(p dashboards.Panel, id uint32) *statetimeline.PanelBuilder {
 		}
 	}
 	b := statetimeline.NewPanelBuilder().
-		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
+		Id(id).Title(p.Title).Description(linked(p.Description)).Datasource(prometheusSource()).
 		Span(uint32(p.Width)).Height(height(p)). //nolint:gosec // at most 24
 		Unit(p.Unit).NoValue(p.Empty).
 		Mappings([]dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{
@@ -186,7 +194,7 @@ func headings() map[string]string {
 // labels.
 func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 	b := table.NewPanelBuilder().
-		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
+		Id(id).Title(p.Title).Description(linked(p.Description)).Datasource(prometheusSource()).
 		Span(uint32(p.Width)).Height(height(p)). //nolint:gosec // at most 24
 		// Ten columns fit beside each other.
 		Unit("short").MinWidth(90).NoValue(p.Empty).

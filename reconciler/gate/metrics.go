@@ -29,7 +29,8 @@ var (
 		"1 for the current verdict of the run in progress, or else of the last run; 0 for all others.", "verdict")
 	canaryDesc = describe("canary_info",
 		"1 for the Revision that the run in progress judges, or else that the last run judged.", "kn_revision_name", "dry_run")
-	runsDesc     = describe("runs_total", "Finished runs, by verdict and most important reason.", "verdict", "reason")
+	runsDesc     = describe("runs_total", "Finished runs, by verdict. It begins at 0, when the gate is first seen.", "verdict")
+	reasonsDesc  = describe("run_reasons_total", "Finished runs, by verdict and most important reason.", "verdict", "reason")
 	durationDesc = describe(
 		"duration_seconds",
 		"How long the run in progress has taken so far, or else how long the last run took, in seconds.",
@@ -73,7 +74,7 @@ var (
 	shareDesc = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
 
 	all = []*prometheus.Desc{
-		verdictDesc, canaryDesc, runsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, foundDesc, pDesc, samplesDesc,
+		verdictDesc, canaryDesc, runsDesc, reasonsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, foundDesc, pDesc, samplesDesc,
 		requiredDesc, shareDesc,
 	}
 )
@@ -95,8 +96,10 @@ type Metrics struct {
 
 	mu      sync.Mutex
 	current map[subject]*v1alpha1.GateRun
-	counts  map[subject]map[outcome]float64
-	ended   map[string]time.Time
+	// counts has an entry for each gate that was seen, before its first run has ended: rate() and increase() do not see the
+	// first count of a series that begins with it.
+	counts map[subject]map[outcome]float64
+	ended  map[string]time.Time
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -130,6 +133,9 @@ func (m *Metrics) Record(namespace string, run *v1alpha1.GateRun) {
 	if last := m.current[key]; last == nil || !run.StartTime.Before(&last.StartTime) {
 		m.current[key] = run
 	}
+	if m.counts[key] == nil {
+		m.counts[key] = map[outcome]float64{}
+	}
 	if run.CompletionTime == nil || now.Sub(run.CompletionTime.Time) > countedWithin {
 		return
 	}
@@ -137,9 +143,6 @@ func (m *Metrics) Record(namespace string, run *v1alpha1.GateRun) {
 		return
 	}
 	m.ended[run.ID] = now
-	if m.counts[key] == nil {
-		m.counts[key] = map[outcome]float64{}
-	}
 	why := ""
 	if len(run.Reasons) > 0 {
 		why = run.Reasons[0]
@@ -208,8 +211,15 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 			delete(m.counts, key)
 			continue
 		}
+		runs := map[string]float64{}
 		for o, n := range by {
-			series{to, key}.send(runsDesc, prometheus.CounterValue, n, o.verdict, o.reason)
+			runs[o.verdict] += n
+			series{to, key}.send(reasonsDesc, prometheus.CounterValue, n, o.verdict, o.reason)
+		}
+		for _, v := range verdict.All() {
+			if v != verdict.Running {
+				series{to, key}.send(runsDesc, prometheus.CounterValue, runs[string(v)], string(v))
+			}
 		}
 	}
 }

@@ -92,22 +92,35 @@ gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_se
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != len(verdict.All()) {
 		t.Errorf("%d verdicts", n)
 	}
+	counted := func(n int) {
+		t.Helper()
+		want := fmt.Sprintf(`
+# HELP gate_run_reasons_total Finished runs, by verdict and most important reason.
+# TYPE gate_run_reasons_total counter
+gate_run_reasons_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",reason="RelativeRegression",verdict="Fail"} %d
+# HELP gate_runs_total Finished runs, by verdict. It begins at 0, when the gate is first seen.
+# TYPE gate_runs_total counter
+`, n)
+		if n == 0 {
+			want = want[strings.Index(want, "# HELP gate_runs_total"):]
+		}
+		for _, v := range []string{"Error", "Fail", "Inconclusive", "Pass", "Superseded", "Warn"} {
+			of := 0
+			if v == "Fail" {
+				of = n
+			}
+			want += fmt.Sprintf("gate_runs_total{gate=\"strict\",k8s_namespace_name=\"shop\",kn_service_name=\"cart\",verdict=%q} %d\n", v, of)
+		}
+		if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_runs_total", "gate_run_reasons_total"); err != nil {
+			t.Error(err)
+		}
+	}
+	counted(0)
 	at := metav1.NewTime(now)
 	run = run.DeepCopy()
 	run.CompletionTime, run.Verdict, run.Reasons = &at, "Fail", []string{"RelativeRegression", "LowScore"}
 	m.Record("shop", run)
 	m.Record("shop", run) // as at each sync
-	counted := func(n int) {
-		t.Helper()
-		want := fmt.Sprintf(`
-# HELP gate_runs_total Finished runs, by verdict and most important reason.
-# TYPE gate_runs_total counter
-gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",reason="RelativeRegression",verdict="Fail"} %d
-`, n)
-		if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_runs_total"); err != nil {
-			t.Error(err)
-		}
-	}
 	counted(1)
 	now = now.Add(time.Minute)
 	again := run.DeepCopy()
@@ -140,7 +153,7 @@ func TestRunIsCountedOnce(t *testing.T) {
 			ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end, Verdict: "Fail",
 		})
 	}
-	if n := testutil.CollectAndCount(m, "gate_runs_total"); n != 1 {
+	if n := testutil.CollectAndCount(m, "gate_run_reasons_total"); n != 1 {
 		t.Errorf("%d runs are counted", n)
 	}
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 2*len(verdict.All()) {

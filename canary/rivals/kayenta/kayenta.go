@@ -42,6 +42,17 @@ func Classify(control, experiment []float64) Class {
 	case slices.Equal(slices.Sorted(slices.Values(control)), slices.Sorted(slices.Values(experiment))):
 		return Pass
 	}
+	// Kayenta adds a little noise to values that are all alike, in proportion to them.
+	if alike(control) && alike(experiment) {
+		by := experiment[0] - control[0]
+		switch noiseless := func(all []float64) bool { return len(all) == 1 || all[0] == 0 }; {
+		case by != 0 && noiseless(control) && noiseless(experiment):
+			return Error
+		case by > 0:
+			return High
+		}
+		return Pass
+	}
 	is := mannWhitney(experiment, control, confidence)
 	if math.IsNaN(is.low) || math.IsNaN(is.estimate) {
 		return Error
@@ -51,6 +62,9 @@ func Classify(control, experiment []float64) Class {
 	}
 	return Pass
 }
+
+// alike reports whether all values are the same.
+func alike(all []float64) bool { return slices.Min(all) == slices.Max(all) }
 
 // grown reports whether the mean is larger, or cannot be compared.
 func grown(control, experiment []float64) bool {

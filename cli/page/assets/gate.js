@@ -112,7 +112,7 @@ function requests(r) {
     side('Canary', canary, r.canaryNeeds, `hue${hue(r.run.canary.name)}`),
     side('Baseline', baseline, r.baselineNeeds, r.run.baseline ? `hue${hue(r.run.baseline.name)}` : ''),
     scale('all that are needed'),
-    r.more ? h('p', { class: 'quiet' }, `About ${span(r.more)} more at the present rate.`) : null,
+    r.more ? h('p', { class: 'quiet' }, `A verdict needs about ${number(r.missing)} more requests of the canary: ${span(r.more)} at the present rate.`) : null,
     canary.shardsMissing || baseline.shardsMissing ? h('p', { class: 'quiet' }, `${canary.shardsMissing || 0} more shards of the canary, and ${baseline.shardsMissing || 0} of the baseline are needed.`) : null)
 }
 

@@ -4,6 +4,10 @@
 import { FieldType, createDataFrame, rangeUtil, transformDataFrame } from '@grafana/data';
 import { firstValueFrom } from 'rxjs';
 
+// How often the controller reads the pods, in milliseconds. In a short window of rates that is no multiple of it, a steady
+// rate would go up and down; with scrapes every 15 s, as the PodMonitor has them, Grafana's window is one.
+const reads = 15_000;
+
 /** Source knows the time range, the scrape interval in seconds, and the values of the variables. */
 export class Source {
   constructor({ from, to, step }) {
@@ -27,7 +31,7 @@ export class Source {
   bind(expr, step) {
     const known = {
       __interval: `${step}ms`, __interval_ms: String(step), __range: `${this.to - this.from}ms`,
-      __rate_interval: `${Math.max(4 * this.scrape, step + this.scrape)}ms`, ...this.values,
+      __rate_interval: `${Math.max(2 * reads, 4 * this.scrape, step + this.scrape)}ms`, ...this.values,
     };
     return expr.replace(/\$(\w+)/g, (all, name) => known[name] ?? all);
   }

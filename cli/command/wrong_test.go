@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/cli/command"
+)
+
+// What is wrong on a command line is found without a cluster, has the exit code 2, and the error says what would be right.
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, []byte("{apiVersion: v1, kind: Config}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"lst":                              `kubectl cdevents has no command "lst"; did you mean lint or list?`,
+		"bogus":                            `no command "bogus"; kubectl cdevents --help lists them`,
+		"create gte":                       `kubectl cdevents create has no command "gte"; did you mean gate?`,
+		"gate":                             "an argument is missing; use kubectl cdevents gate SERVICE",
+		"gate wait":                        "use kubectl cdevents gate wait GATE",
+		"history":                          "use kubectl cdevents history",
+		"test-event":                       "use kubectl cdevents test-event SOURCE",
+		"create source --sink ksvc:a":      "use kubectl cdevents create source NAME --sink SINK",
+		"list extra":                       `"extra" is not expected here; use kubectl cdevents list`,
+		"gate cart extra":                  `"extra" is not expected here; use kubectl cdevents gate SERVICE`,
+		"completion tcsh":                  `"tcsh" is not expected here; use kubectl cdevents completion kubectl | bash | zsh | fish | powershell`,
+		"list --selectr a=b":               "unknown flag: --selectr",
+		"list -o yml":                      "use one of json, yaml, kyaml, jsonpath=…, name, wide",
+		"list -o jsonpath={.a":             "unclosed action",
+		"list -l a==b=c":                   "--selector: found '='",
+		"gate wait cart --for=verdict=Pas": "use Pass, Warn, Fail",
+		"gate wait cart --timeout=-1s":     "it must be a duration such as 20m, or 0",
+		"compare --since 99999d":           "at most 65535d",
+		"compare -f testdata/none.yaml":    "no such file",
+		"compare -f testdata/list.txt":     "reading the rules",
+		"compare --kayenta-lifetime 5s":    "it must be a minute or more",
+		"dashboard --port 99999":           "--port is 99999; it must be from 1 to 65535, or 0",
+		"lint":                             "name files or folders with -f",
+		"lint -f testdata/none.yaml":       "no such file",
+		"create source a --sink foo":       "use broker:NAME",
+		"create source a --sink http://a --replay Yes --dry-run=client":           "spec.replay it is \"Yes\"; it must be one of None, Current",
+		"create source a --sink http://a --cdevents-version 0.3 --dry-run=client": "spec.cdevents.version is \"0.3\"; it must be",
+		"create source a --sink http://a --dry-run=maybe":                         "it must be none, client or server",
+		"create gate My_Gate --service cart --dry-run=client":                     "metadata.name \"My_Gate\" is not a name",
+		"create gate a --dry-run=client":                                          "--service is missing",
+		"create gate a --service cart --min-requests=-1":                          "it must be a whole number from 1",
+		"test-event a --via pigeon":                                               "it must be auto, direct or proxy",
+		"watch -A cart":                                                           "a name and --all-namespaces or --selector do not go together",
+	} {
+		r := run(t, none, "", strings.Fields(args)...)
+		r.errors(t, want)
+		if code := command.Code(r.failed); code != 2 {
+			t.Errorf("%s: the exit code is %d", args, code)
+		}
+	}
+}
+
+// kubectl tries localhost, too, but nobody knows why.
+func TestWithoutKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	r := run(t, "", "", "list", "-n", "shop")
+	if !strings.Contains(r.err, "no kubeconfig names a cluster") || command.Code(r.failed) != 3 {
+		t.Errorf("%v, %s", r.failed, r.err)
+	}
+}
