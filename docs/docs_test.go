@@ -32,7 +32,10 @@ type page struct {
 	links    []string
 	anchors  map[string]bool
 	commands string
-	words    int
+	// manifests are its blocks of YAML.
+	manifests []string
+	text      string
+	words     int
 	// generated means that a program writes it, as a comment in it says.
 	generated bool
 }
@@ -69,7 +72,7 @@ func pages(t *testing.T) map[string]page {
 func read(t *testing.T, source []byte) page {
 	t.Helper()
 	p := page{
-		anchors: map[string]bool{}, words: len(strings.Fields(string(source))),
+		anchors: map[string]bool{}, text: string(source), words: len(strings.Fields(string(source))),
 		generated: strings.Contains(string(source), " Do not edit. -->\n"),
 	}
 	doc := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
@@ -93,11 +96,21 @@ func read(t *testing.T, source []byte) page {
 		case *ast.RawHTML:
 			p.markup(string(n.Segments.Value(source)))
 		case *ast.FencedCodeBlock:
-			if string(n.Language(source)) == "sh" {
-				p.commands += string(n.Lines().Value(source))
+			switch block := string(n.Lines().Value(source)); string(n.Language(source)) {
+			case "sh", "shell":
+				p.commands += block
+			case "yaml":
+				p.manifests = append(p.manifests, block)
+			case "":
+				// A session shows commands with what they print.
+				for line := range strings.Lines(block) {
+					if command, is := strings.CutPrefix(line, "$ "); is {
+						p.commands += command
+					}
+				}
 			}
 		case *ast.CodeSpan:
-			p.commands += words(n, source) + "\n"
+			p.commands += strings.ReplaceAll(words(n, source), "\n", " ") + "\n"
 		}
 		return ast.WalkContinue, nil
 	})
@@ -181,39 +194,6 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s links to %q: %s has no heading with this anchor", from, link, to)
 			}
 		}
-	}
-}
-
-// commands that read the tree: the target of a make, and the files that kubectl applies or deletes.
-var (
-	target  = regexp.MustCompile(`(?m)^(?:[A-Z_]+=\S+ )*make (?:-s )?([a-z][a-z0-9-]*)`)
-	applied = regexp.MustCompile(`-f (config/[^ \\\n]+)`)
-)
-
-// What a reader is told to run exists: targets of the Makefile, and files of this repository.
-func TestCommands(t *testing.T) {
-	t.Parallel()
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for from, p := range pages(t) {
-		for _, m := range target.FindAllStringSubmatch(p.commands, -1) {
-			found++
-			if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
-				t.Errorf("%s says to run make %s: the Makefile has no such target", from, m[1])
-			}
-		}
-		for _, m := range applied.FindAllStringSubmatch(p.commands, -1) {
-			found++
-			if files, err := filepath.Glob(filepath.Join("..", m[1])); err != nil || len(files) == 0 {
-				t.Errorf("%s says to apply %s: there is no such file: %v", from, m[1], err)
-			}
-		}
-	}
-	if found < 50 {
-		t.Errorf("found only %d commands; are the documents read as they are written?", found)
 	}
 }
 

@@ -178,6 +178,32 @@ func TestReadmeUninstalls(t *testing.T) {
 	}
 }
 
+// Each file of a release that a document names is in one.
+func TestDocumentsNameFilesOfARelease(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := regexp.MustCompile(`(?:\$RELEASE|knative-cdevents/releases/download/v[0-9.]+|\brelease)/([a-z-]+\.yaml)`)
+	found := 0
+	for _, page := range append(pages, "../../README.md") {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range file.FindAllStringSubmatch(string(raw), -1) {
+			found++
+			if name[1] != "cdevents.yaml" && !slices.ContainsFunc(bundles, func(m manifest) bool { return m.name == name[1] }) {
+				t.Errorf("%s names %s, which no release has", page, name[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("found only %d files", found)
+	}
+}
+
 // "make install-serverless" and a release take the same manifests for each form of the serverless mode.
 func TestServerlessFormsAreThoseOfInstall(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ func (e *env) check() *cobra.Command {
 	var s choice
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether this cluster, the installation and your rights are as they must be",
+		Short: "Check this cluster, the installation and your rights",
 		Long: "Looks at the versions of Kubernetes and Knative Serving, the custom resources, the controller and its leases, the\n" +
 			"webhook, your rights, Serving's request metrics, the sinks of sources, and the clocks. It changes nothing: a\n" +
 			"source is created as a dry run only.\n\n" +

@@ -22,7 +22,7 @@ const (
 
 // exitCodes explains them.
 const exitCodes = `Exit codes:
-  0  it was done, and the answer is as wished
+  0  it was done, and the answer, if there is one, is yes
   1  the answer is no: check or lint found a failure, the gate reached another verdict, the sink did not accept the
      event, the object does not exist or was refused
   2  the command line is wrong
@@ -36,7 +36,7 @@ type coded struct {
 
 func (c coded) Unwrap() error { return c.error }
 
-// no is the answer of a command that is not as wished.
+// no is the answer of a command that is no.
 func no(format string, args ...any) error { return coded{fmt.Errorf(format, args...), codeNo} }
 
 // misused is an error of the command line.

@@ -35,7 +35,7 @@ func (e *env) lint() *cobra.Command {
 		Short: "Find mistakes in manifests, without a cluster",
 		Long: "Checks sources, gates (also those in Tekton's CustomRuns and Pipelines), the annotations and labels of Services and\n" +
 			"other objects, and the controller's ConfigMaps except config-observability and config-leader-election, by the rules of\n" +
-			"this version's API, webhook and controller. It asks no cluster. Other objects are read over.\n\n" +
+			"this version's API, webhook and controller. It needs no cluster. Other objects are skipped.\n\n" +
 			"Each line is FILE:LINE: OBJECT FIELD: what is wrong, and what would be right. The exit code is 1 if there is any.",
 		Example: "  kubectl cdevents lint -f deploy/ -R\n  kustomize build . | kubectl cdevents lint -f -",
 		Args:    cobra.NoArgs,

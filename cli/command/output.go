@@ -111,11 +111,11 @@ func (s *choice) addSelector(c *cobra.Command) {
 }
 
 func (s *choice) addWatch(c *cobra.Command) {
-	c.Flags().BoolVarP(&s.watch, "watch", "w", false, "Go on, and print what changes, until you press Ctrl-C")
+	c.Flags().BoolVarP(&s.watch, "watch", "w", false, "Keep running, and print what changes, until you press Ctrl-C")
 }
 
 func (s *choice) addSince(c *cobra.Command, what string) {
-	c.Flags().Var((*span)(&s.since), "since", "Show only "+what+" of the last time, such as 90m, 24h or 14d; 0 for all")
+	c.Flags().Var((*span)(&s.since), "since", "How far back to show "+what+", such as 90m, 24h or 14d; 0 for all")
 }
 
 // span is a duration of a flag, which may be in days.

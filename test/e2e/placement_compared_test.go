@@ -23,7 +23,7 @@ const quiet = 25 * time.Second
 
 // TestPlacementCompared measures what a canary of 5 % and then 20 % handles with the runtimes' own placement, and with
 // the plan and the client libraries, under load, in one run. It proves nothing: it prints the table of
-// docs/benchmarks.md.
+// docs/lab/benchmarks.md.
 func TestPlacementCompared(t *testing.T) {
 	if os.Getenv("E2E_COMPARE") == "" {
 		t.Skip("it takes a quarter of an hour: make bench-placement")
