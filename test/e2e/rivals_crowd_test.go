@@ -35,8 +35,8 @@ type crowd struct {
 }
 
 const (
-	// usualRate is how many requests a second come.
-	usualRate = 40
+	// usualRate is how many requests a second come. Two cores answer a few releases at a time with it, and no more.
+	usualRate = 20
 	// outageAfter and outageFor are when an outage begins, and how long it takes.
 	outageAfter, outageFor = 30 * time.Second, 30 * time.Second
 	// visited is how many carts there are.
@@ -115,6 +115,21 @@ func (c *crowd) suffer(after time.Time) {
 	if c.outages {
 		c.outage = after.Add(outageAfter)
 	}
+}
+
+// unanswered is the part of the requests that nothing answered, neither a Revision nor the ingress for one.
+func (c *crowd) unanswered() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all, none := 0, 0
+	for _, answers := range c.answers {
+		for status, n := range answers {
+			if all += n; status == 0 {
+				none += n
+			}
+		}
+	}
+	return float64(none) / float64(max(all, 1))
 }
 
 // String counts the answers by Revision and status.

@@ -82,6 +82,8 @@ const (
 	// share is a constant canary's percentage of the traffic: the mean of what it has in an analysis of Flagger that goes
 	// well.
 	share = 28
+	// tooMany is the part of requests without an answer above which a release is not what it should be.
+	tooMany = 0.002
 	// longest is how long a contestant may take. A gate takes 30 minutes at most.
 	longest = 31 * time.Minute
 )
@@ -184,6 +186,10 @@ func (s *scene) judgedBy(c contestant, r contested) string {
 	s.Logf("%s; %s: %s after %s, %s; what was answered: %s", r.name, c.name, decision, took, why, crowd)
 	if c.name == contestants[0].name {
 		s.Logf("by the rules of \"kubectl cdevents compare\": %s", s.byItsRules(second, began))
+	}
+	if part := crowd.unanswered(); part > tooMany && r.canary["HANG_RATE"] == "" {
+		s.Errorf("%.1f %% of the requests had no answer: the machine was too busy to compare", 100*part)
+		return "not valid"
 	}
 	return fmt.Sprintf("%s, %s", decision, took.Round(time.Second))
 }
