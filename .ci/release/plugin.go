@@ -102,7 +102,7 @@ spec:
           os: $OS
           arch: $ARCH
       uri: $URI
-      sha256: $SHA
+      sha256: "$SHA"
       bin: $BIN
       files:
         - from: $BIN
