@@ -56,7 +56,7 @@ func TestSizingIsMeasured(t *testing.T) {
 		}
 		return string(raw)
 	}
-	measured := text("../docs/benchmarks.md") + text("../docs/serverless.md")
+	measured := text("../docs/lab/benchmarks.md") + text("../docs/lab/serverless.md") + text("../docs/benchmarks.md")
 	rows := regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]+ \| (\d+ MiB) \| \d+ MiB`).FindAllStringSubmatch(text("../docs/production.md"), -1)
 	if len(rows) < 5 {
 		t.Errorf("the page has only %d rows of memory", len(rows))
