@@ -133,7 +133,7 @@ func changeFailures() Panel {
 	}
 }
 
-// median returns that of a histogram whose parts a function returns. Of one or two durations it is their mean, and exact.
+// median returns that of a histogram whose parts a function returns. Of one or two durations, it is exact: their mean.
 // Of more it is interpolated between the bounds of a bucket: for one of 44 s, that would be half a minute.
 func median(part func(by, suffix string) string) string {
 	n := part(byDelivery, "_count")

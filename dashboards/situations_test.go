@@ -192,7 +192,7 @@ func exportedSamples(t *testing.T) (out []exportedSample) {
 // the alerts look at.
 func (s situation) write(t *testing.T, file string, start time.Time, all []exportedSample) {
 	t.Helper()
-	f, err := os.Create(file) //nolint:gosec // a file of the test
+	f, err := os.Create(file)
 	if err != nil {
 		t.Fatal(err)
 	}

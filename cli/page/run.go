@@ -23,8 +23,8 @@ type run struct {
 	// Least and Most bound the share that the canary may handle; absent without bounds.
 	Least *float64 `json:"least,omitempty"`
 	Most  *float64 `json:"most,omitempty"`
-	// Missing is how many more requests of the canary a verdict needs, and More how long they take, in seconds; 0 if that is
-	// unknown.
+	// Missing is how many more requests of the canary a verdict needs, and More how long they take, in seconds; 0 if that
+	// is unknown.
 	Missing float64 `json:"missing,omitempty"`
 	More    float64 `json:"more,omitempty"`
 	// Series is what was seen since the page is open, oldest first.

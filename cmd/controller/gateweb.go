@@ -39,7 +39,8 @@ const (
 	// each is reviewed again once a minute.
 	membersQPS   = 50
 	membersBurst = 200
-	// A member registers once and leaves once, each with a read and a write. All pods of a Service do so at the same moment.
+	// A member registers once and leaves once, each with a read and a write. All pods of a Service do so at the same
+	// moment.
 	registerQPS   = 100
 	registerBurst = 400
 )

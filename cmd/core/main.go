@@ -152,8 +152,8 @@ func (c config) handler(ctx context.Context) (*receiver.Handler, error) {
 	}).Init(), nil
 }
 
-// checkVersions returns an error if Kubernetes is older than Knative's libraries accept, or Knative Serving older than is
-// supported, as the controller does.
+// checkVersions returns an error if Kubernetes is older than Knative's libraries accept, or Knative Serving older than
+// is supported, as the controller does.
 func checkVersions(ctx context.Context, access *rest.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {

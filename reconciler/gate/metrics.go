@@ -74,7 +74,8 @@ var (
 	shareDesc = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
 
 	all = []*prometheus.Desc{
-		verdictDesc, canaryDesc, runsDesc, reasonsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, foundDesc, pDesc, samplesDesc,
+		verdictDesc, canaryDesc, runsDesc, reasonsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, foundDesc, pDesc,
+		samplesDesc,
 		requiredDesc, shareDesc,
 	}
 )
@@ -96,8 +97,8 @@ type Metrics struct {
 
 	mu      sync.Mutex
 	current map[subject]*v1alpha1.GateRun
-	// counts has an entry for each gate that was seen, before its first run has ended: rate() and increase() do not see the
-	// first count of a series that begins with it.
+	// counts has an entry for each gate that was seen, before its first run has ended: rate() and increase() do not see
+	// the first count of a series that begins with it.
 	counts map[subject]map[outcome]float64
 	ended  map[string]time.Time
 }

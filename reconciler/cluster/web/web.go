@@ -4,7 +4,7 @@
 //
 // Its invariants:
 //   - Only a live pod of a Service reads the plan of that Service.
-//   - Plans come from caches, so every replica can answer. What members say of themselves is stored by compare-and-swap.
+//   - Plans come from caches, so every replica can answer. What members say is stored by compare-and-swap.
 package web
 
 import (
