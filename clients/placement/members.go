@@ -85,8 +85,8 @@ func (m *Members) Before(id string, until time.Time) {
 	m.gone[id] = absence{until: until, own: true}
 }
 
-// haunted reports whether what a process before this one began may still be active. Before this member was in a list, it
-// cannot know whether there was one.
+// haunted reports whether what a process before this one began may still be active. Before this member was in a list,
+// it cannot know whether there was one.
 func (m *Members) haunted(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
