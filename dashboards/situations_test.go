@@ -27,10 +27,10 @@ var update = flag.Bool("update", false, "write testdata/situations.txt")
 // fail, such as by a match of many to many, be NaN, or show something twice. What has no value is in
 // testdata/situations.txt.
 var situations = []situation{
-	{"no traffic", func(s exportedSample) []point { return lasting(s, s.still()) }},
-	{"one Service", func(s exportedSample) []point { return lasting(s, s.growing()) }},
+	{"no traffic", func(s exportedSample) []point { return lasting(s.still()) }},
+	{"one Service", func(s exportedSample) []point { return lasting(s.growing()) }},
 	{"500 Services", nil},
-	{"a failed release", func(s exportedSample) []point { return lasting(s, s.failing()) }},
+	{"a failed release", func(s exportedSample) []point { return lasting(s.failing()) }},
 	{"a restarted controller", restarted},
 }
 
@@ -61,7 +61,7 @@ type point struct {
 	value float64
 }
 
-func lasting(_ exportedSample, value func(int) (float64, bool)) (out []point) {
+func lasting(value func(int) (float64, bool)) (out []point) {
 	for i := range steps {
 		if v, has := value(i); has {
 			out = append(out, point{"a", i, v})

@@ -61,7 +61,7 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
-// kubectl tries localhost, too, but nobody knows why.
+// Without a kubeconfig, localhost is tried, as kubectl does, and a note says why.
 func TestWithoutKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	r := run(t, "", "", "list", "-n", "shop")

@@ -119,6 +119,29 @@ func (r *Registrar) turn(ctx context.Context, service types.UID) (done func(), e
 	}
 }
 
+// inTurn has a function store what it makes of the plan of a Service, which is nil if there is none. It is called again
+// if another replica was first. It returns the plan that is stored.
+func (r *Registrar) inTurn(
+	ctx context.Context, service types.UID, store func(last *v1alpha1.ShardPlacement) (*v1alpha1.ShardPlacement, error),
+) (stored *v1alpha1.ShardPlacement, err error) {
+	done, err := r.turn(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		last, err := r.Client.Get(ctx, nameOf(service), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			last = nil
+		} else if err != nil {
+			return err //nolint:wrapcheck // the caller does
+		}
+		stored, err = store(last)
+		return err
+	})
+	return stored, err //nolint:wrapcheck // the caller does
+}
+
 // Register stores a process of a pod in the plan of its Service, and returns the plan. The error is a
 // *authserver.RefusedError if the registration is not right.
 func (r *Registrar) Register(ctx context.Context, service types.NamespacedName, pod *pods.Pod, address, pin string) (
@@ -140,33 +163,25 @@ func (r *Registrar) Register(ctx context.Context, service types.NamespacedName, 
 		return nil, refuse(http.StatusBadRequest, "pin %.80q is not a SHA-256 in hexadecimal digits", pin)
 	}
 	peer := v1alpha1.PlacementPeer{Pod: pod.Name, UID: pod.UID, Revision: pod.Revision, Address: address, Pin: pin}
-	done, err := r.turn(ctx, pod.ServiceUID)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	var stored *v1alpha1.ShardPlacement
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		last, err := r.Client.Get(ctx, nameOf(pod.ServiceUID), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+	stored, err := r.inTurn(ctx, pod.ServiceUID, func(last *v1alpha1.ShardPlacement) (*v1alpha1.ShardPlacement, error) {
+		if last == nil {
 			last = &v1alpha1.ShardPlacement{
 				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.PlacementKind.Kind},
 				ObjectMeta: metav1.ObjectMeta{Name: nameOf(pod.ServiceUID)},
 				Spec:       v1alpha1.ShardPlacementSpec{Namespace: service.Namespace, Service: service.Name, UID: pod.ServiceUID},
 				Status:     v1alpha1.ShardPlacementStatus{Mode: declared.Placement, AtOnce: 1},
 			}
-		} else if err != nil {
-			return err //nolint:wrapcheck // below
 		}
-		// No pod is asked for its shards while a Service is scaled to zero, so nobody else has looked since then.
+		// A plan that lags behind must not keep this pod out: what became of the others is asked for now.
+		var err error
 		if last.Status.Peers, err = peers(ctx, r.Living, service, last.Status.Peers, r.Now()); err != nil {
-			return err
+			return nil, err
 		}
-		stored, err = r.add(ctx, last, peer)
+		stored, err := r.add(ctx, last, peer)
 		if apierrors.IsAlreadyExists(err) { // another one was first
-			return apierrors.NewConflict(v1alpha1.SchemeGroupVersion.WithResource("shardplacements").GroupResource(), last.Name, err)
+			return nil, apierrors.NewConflict(v1alpha1.SchemeGroupVersion.WithResource("shardplacements").GroupResource(), last.Name, err)
 		}
-		return err
+		return stored, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("storing pod %s as a member of Service %s: %w", pod.Name, service, err)
@@ -205,7 +220,7 @@ func (r *Registrar) add(ctx context.Context, last *v1alpha1.ShardPlacement, peer
 		}
 	}
 	last.Status.Peers = append(rest, peer)
-	r.issue(last)
+	issue(&last.Status, last.Status.Version, r.Now())
 	if last.ResourceVersion == "" {
 		return r.Client.Create(ctx, last, metav1.CreateOptions{}) //nolint:wrapcheck // Register does
 	}
@@ -217,45 +232,27 @@ func (r *Registrar) add(ctx context.Context, last *v1alpha1.ShardPlacement, peer
 func (r *Registrar) Leave(ctx context.Context, service types.NamespacedName, pod *pods.Pod, pin string) (
 	*v1alpha1.ShardPlacement, error,
 ) {
-	done, err := r.turn(ctx, pod.ServiceUID)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	var stored *v1alpha1.ShardPlacement
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		last, err := r.Client.Get(ctx, nameOf(pod.ServiceUID), metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err //nolint:wrapcheck // below
-		}
+	stored, err := r.inTurn(ctx, pod.ServiceUID, func(last *v1alpha1.ShardPlacement) (*v1alpha1.ShardPlacement, error) {
 		i := -1
-		if err == nil {
+		if last != nil {
 			i = slices.IndexFunc(last.Status.Peers, func(one v1alpha1.PlacementPeer) bool {
 				return one.UID == pod.UID && one.Pin == pin
 			})
 		}
 		if i < 0 {
-			return &authserver.RefusedError{
+			return nil, &authserver.RefusedError{
 				Status: http.StatusNotFound, Message: fmt.Sprintf("pod %s has no member with the pin %.80q", pod.Name, pin),
 			}
 		}
-		if stored = last; last.Status.Peers[i].Left {
-			return nil // the answer to the first request was lost
+		if last.Status.Peers[i].Left {
+			return last, nil // the answer to the first request was lost
 		}
 		last.Status.Peers[i].Left = true
-		r.issue(last)
-		stored, err = r.Client.Update(ctx, last, metav1.UpdateOptions{})
-		return err //nolint:wrapcheck // below
+		issue(&last.Status, last.Status.Version, r.Now())
+		return r.Client.Update(ctx, last, metav1.UpdateOptions{}) //nolint:wrapcheck // below
 	})
 	if err != nil {
 		return nil, fmt.Errorf("storing that pod %s has left the members of Service %s: %w", pod.Name, service, err)
 	}
 	return stored, nil
-}
-
-// issue gives a plan that changed its version.
-func (r *Registrar) issue(plan *v1alpha1.ShardPlacement) {
-	now := r.Now()
-	plan.Status.Version = max(now.UnixMilli(), plan.Status.Version+1)
-	plan.Status.IssuedAt = metav1.NewTime(now.Truncate(time.Second))
 }

@@ -65,6 +65,16 @@ func (s *scene) member(method, token, body string) (int, v1alpha1.ShardPlacement
 	return response.StatusCode, plan
 }
 
+// living has the pods of the scene in a cache, with addresses.
+func (s *scene) living() *living {
+	cache := &living{scene: s, cached: s.pods}
+	s.placer.Living = cache
+	for i, p := range s.pods {
+		p.IP = fmt.Sprintf("10.0.0.%d", i+1)
+	}
+	return cache
+}
+
 func registration(ip string, pin int) string {
 	return fmt.Sprintf(`{"address":"%s:8482","pin":"%064x"}`, ip, pin)
 }
@@ -72,11 +82,7 @@ func registration(ip string, pin int) string {
 func TestMembersRegister(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	cache := &living{scene: s, cached: s.pods}
-	s.placer.Living = cache
-	for i, p := range s.pods {
-		p.IP = fmt.Sprintf("10.0.0.%d", i+1)
-	}
+	cache := s.living()
 	stable, canary := s.token("stable", "stable", web.Audience), s.token("canary", "canary", web.Audience)
 	// Both at once: whoever is second sees the first.
 	var plans [2]v1alpha1.ShardPlacementStatus
@@ -198,11 +204,7 @@ func TestARegistrationLooksAtTheOthers(t *testing.T) {
 func TestWhatBecameOfMembersIsKnownWithoutAPlan(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	cache := &living{scene: s, cached: s.pods}
-	s.placer.Living = cache
-	for i, p := range s.pods {
-		p.IP = fmt.Sprintf("10.0.0.%d", i+1)
-	}
+	cache := s.living()
 	for i, name := range []string{"stable", "canary"} {
 		if status, _ := s.register(s.token(name, name, web.Audience), registration(fmt.Sprintf("10.0.0.%d", i+1), i+1)); status != http.StatusOK {
 			t.Fatal(status)

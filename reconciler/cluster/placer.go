@@ -127,12 +127,13 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 	if last != nil && cluster.SamePlan(last.Status, next) && p.known(l.UID).issued {
 		return progress, nil
 	}
-	next.Version, next.IssuedAt = now.UnixMilli(), metav1.NewTime(now.Truncate(time.Second))
+	above := int64(0)
 	if last != nil {
-		next.Version = max(next.Version, last.Status.Version+1)
+		above = last.Status.Version
 	} else if before != nil { // it was deleted, and clients still know its version
-		next.Version = max(next.Version, before.Status.Version+1)
+		above = before.Status.Version
 	}
+	issue(&next, above, now)
 	if err := p.write(ctx, key, l.UID, last, next); err != nil {
 		return nil, err
 	}
@@ -155,8 +156,13 @@ func (p *Placer) Look(ctx context.Context, key types.NamespacedName, service typ
 	if cluster.SamePlan(last.Status, next) {
 		return nil
 	}
-	next.Version, next.IssuedAt = max(now.UnixMilli(), last.Status.Version+1), metav1.NewTime(now.Truncate(time.Second))
+	issue(&next, last.Status.Version, now)
 	return p.write(ctx, key, service, last, next)
+}
+
+// issue gives a plan that changed its time, and a version above that of the last one.
+func issue(next *v1alpha1.ShardPlacementStatus, above int64, now time.Time) {
+	next.Version, next.IssuedAt = max(now.UnixMilli(), above+1), metav1.NewTime(now.Truncate(time.Second))
 }
 
 // last returns the plan of a Service, or nil.

@@ -75,8 +75,7 @@ var (
 
 	all = []*prometheus.Desc{
 		verdictDesc, canaryDesc, runsDesc, reasonsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, foundDesc, pDesc,
-		samplesDesc,
-		requiredDesc, shareDesc,
+		samplesDesc, requiredDesc, shareDesc,
 	}
 )
 

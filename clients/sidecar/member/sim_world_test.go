@@ -389,9 +389,16 @@ func (w *world) leave(n *node, m *Member) {
 func (w *world) deleting(n *node) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
+	w.says(n, func(p *placement.Peer) { p.Leaving = true })
+}
+
+// says stores something of the members of a pod. The caller has the lock.
+func (w *world) says(n *node, what func(*placement.Peer)) {
 	w.store(func(p *placement.Plan) {
 		for i := range p.Peers {
-			p.Peers[i].Leaving = p.Peers[i].Leaving || p.Peers[i].Pod == n.name
+			if p.Peers[i].Pod == n.name {
+				what(&p.Peers[i])
+			}
 		}
 	})
 }
@@ -413,11 +420,7 @@ func (w *world) kill(n *node) {
 func (w *world) gone(n *node) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	w.store(func(p *placement.Plan) {
-		for i := range p.Peers {
-			p.Peers[i].Gone = p.Peers[i].Gone || p.Peers[i].Pod == n.name
-		}
-	})
+	w.says(n, func(p *placement.Peer) { p.Gone = true })
 	n.gone = true
 	if n.dead {
 		delete(w.nodes, n.name)
