@@ -96,6 +96,13 @@ func (b *bench) note(what string, at netip.AddrPort) {
 	b.asked = append(b.asked, what+" "+at.String())
 }
 
+// requests are those that were sent so far. Those for events go on after a poll.
+func (b *bench) requests() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.asked)
+}
+
 func (b *bench) last() observer.Part {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,12 +174,8 @@ func TestPoll(t *testing.T) {
 	if b.polls["partial"] != 1 || w.States()[lifecycle.ClusterReady] != 1 {
 		t.Errorf("%v, %v", b.polls, w.States())
 	}
-	eventually(t, "seven requests were sent", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.asked) == 7
-	})
-	for _, a := range b.asked {
+	eventually(t, "seven requests were sent", func() bool { return len(b.requests()) == 7 })
+	for _, a := range b.requests() {
 		if !netip.MustParseAddrPort(a[len(a)-len("10.0.0.1:7626"):]).IsValid() {
 			t.Error(a)
 		}
@@ -205,8 +208,8 @@ func TestSkippedPods(t *testing.T) {
 		w := b.poller()
 		w.sweep(t.Context())
 		w.poll(t.Context(), cart)
-		if len(b.asked) > 0 || b.polls[c.polls] != 1 || (len(b.parts) == 1) != c.seen {
-			t.Errorf("%s: asked %v, polls %v, seen %v", name, b.asked, b.polls, b.parts)
+		if len(b.requests()) > 0 || b.polls[c.polls] != 1 || (len(b.parts) == 1) != c.seen {
+			t.Errorf("%s: asked %v, polls %v, seen %v", name, b.requests(), b.polls, b.parts)
 		}
 		if name == "pods of another owner" && (b.view(t).State != lifecycle.ClusterUnknown || b.refused != 2) {
 			t.Errorf("%s: refused %d, %+v", name, b.refused, b.view(t))
@@ -321,11 +324,11 @@ func TestEveryPodIsAskedForThePlannedTypes(t *testing.T) {
 		w := b.poller()
 		w.sweep(t.Context())
 		w.poll(t.Context(), cart)
-		if asked := slices.ContainsFunc(b.asked, func(a string) bool {
+		if asked := slices.ContainsFunc(b.requests(), func(a string) bool {
 			return strings.HasPrefix(a,
 				"Till "+old.IP)
 		}); asked != (mode != "") {
-			t.Errorf("placement %q: asked %v", mode, b.asked)
+			t.Errorf("placement %q: asked %v", mode, b.requests())
 		}
 	}
 }
