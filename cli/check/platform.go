@@ -21,7 +21,7 @@ const (
 	testedKubernetes = "1.36"
 	oldestKubernetes = "1.34"
 	testedServing    = "1.23"
-	oldestServing    = "1.19"
+	oldestServing    = "1.19.1"
 )
 
 const (

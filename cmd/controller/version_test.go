@@ -53,7 +53,7 @@ func TestOldServingEndsTheProgram(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	for _, want := range []string{
-		"version 1.18.2 of Knative Serving is not supported; it must be at least 1.19.0", service.MinVersionKey + "=v1.18.2",
+		"version 1.18.2 of Knative Serving is not supported; it must be at least 1.19.1", service.MinVersionKey + "=v1.18.2",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("it prints, without %q:\n%s", want, out)

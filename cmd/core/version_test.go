@@ -17,9 +17,9 @@ func TestOldClusterIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kubernetes, serving, want string }{
 		{"v1.33.4", "1.23.0", `version "1.33.4" is not compatible, need at least "1.34.0`},
-		{"v1.34.0", "1.19.0", ""},
+		{"v1.34.0", "1.19.1", ""},
 		{"v1.36.3+rke2r1", "", ""},
-		{"v1.36.3", "1.18.2", "version 1.18.2 of Knative Serving is not supported; it must be at least 1.19.0"},
+		{"v1.36.3", "1.18.2", "version 1.18.2 of Knative Serving is not supported; it must be at least 1.19.1"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

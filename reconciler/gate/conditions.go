@@ -169,8 +169,8 @@ func bounded(all attribution.Figures, uid types.UID, threshold float64) bool {
 	})
 }
 
-// setRequestMetrics makes queue-proxy export the request metrics, in Serving v1.19 and
-// later. Before, that was the default.
+// setRequestMetrics makes queue-proxy export the request metrics, in Serving v1.19.1 and
+// later. Before v1.19, that was the default.
 const setRequestMetrics = `kubectl patch configmap config-observability -n knative-serving --type merge -p '{"data":{"request-metrics-protocol":"prometheus"}}'`
 
 var explanations = map[attribution.Reason]string{

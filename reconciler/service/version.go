@@ -18,10 +18,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// LeastVersion is the oldest version of Knative Serving that is supported, docs/support.md, and MinVersionKey the
-// environment variable with another one. Knative's libraries have KUBERNETES_MIN_VERSION for Kubernetes.
+// LeastVersion is the oldest version of Knative Serving that is supported, docs/support.md: with request metrics, the
+// queue-proxy of v1.19.0 listens twice on port 9090, and does not start. MinVersionKey is the environment variable with
+// another one. Knative's libraries have KUBERNETES_MIN_VERSION for Kubernetes.
 const (
-	LeastVersion  = "v1.19.0"
+	LeastVersion  = "v1.19.1"
 	MinVersionKey = "SERVING_MIN_VERSION"
 )
 

@@ -25,10 +25,10 @@ func TestOldServingIsRefused(t *testing.T) {
 		err, logged    string
 	}{
 		"the minor version before": {
-			label: "1.18.2", err: "version 1.18.2 of Knative Serving is not supported; it must be at least 1.19.0",
+			label: "1.18.2", err: "version 1.18.2 of Knative Serving is not supported; it must be at least 1.19.1",
 		},
 		"a version with a v":       {label: "v0.26.0", err: "SERVING_MIN_VERSION=v0.26.0"},
-		"the least":                {label: "1.19.0"},
+		"the least":                {label: "1.19.1"},
 		"newer":                    {label: "1.23.1"},
 		"a version of two numbers": {label: "v1.50"},
 		"allowed":                  {label: "1.18.2", allowed: "v1.18.0"},
@@ -36,7 +36,7 @@ func TestOldServingIsRefused(t *testing.T) {
 			label: "1.17.0", allowed: "1.18", err: "version 1.17.0 of Knative Serving is not supported; it must be at least 1.18",
 		},
 		"more is demanded":      {label: "1.22.0", allowed: "v1.23.0", err: "at least 1.23.0"},
-		"no version is allowed": {label: "1.23.0", allowed: "latest", err: "SERVING_MIN_VERSION is not a version such as v1.19.0"},
+		"no version is allowed": {label: "1.23.0", allowed: "latest", err: "SERVING_MIN_VERSION is not a version such as v1.19.1"},
 		"built from source":     {label: "devel", logged: "is not a version"},
 		"no label":              {label: "", logged: "is not a version"},
 		"not installed":         {label: "missing"},

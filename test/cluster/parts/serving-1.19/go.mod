@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	knative.dev/caching v0.0.0-20250902155343-ee61fe0faa82
 	knative.dev/networking v0.0.0-20250716125000-edb1a4a0c863
-	knative.dev/serving v0.46.0
+	knative.dev/serving v0.46.1
 )
 
 require (
