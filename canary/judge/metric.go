@@ -259,6 +259,9 @@ func (d *metricData) relative(v analysis, m Metric, fail, warn float64, l levels
 		d.fail(verdict.RelativeRegression)
 	}
 	if l.relative {
+		if len(d.Tests) > 0 && v.enough && d.Outage.proves(d.Tests[0].differing(v.past, m)) {
+			d.fail(verdict.Outage)
+		}
 		return
 	}
 	if len(d.Tests) == 0 {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// An outage is plain to see, and no rate has to be estimated for it: most of the canary's requests fail, in
+// every window for minutes on end, while hardly any of the baseline's fail. The sequential tests count a bad
+// minute once, however many of its requests fail, because a healthy pod may have some. So they would let a
+// canary that answers nobody run for a quarter of an hour. Like a crash loop, an outage fails at once, and is
+// no part of Alpha: requests that are equally likely to fail at both sides do not do this.
+type outage struct {
+	// Canary and Baseline count the requests since it began.
+	Canary   tally `json:"canary"`
+	Baseline tally `json:"baseline"`
+	// Long is how long it has lasted.
+	Long time.Duration `json:"long"`
+}
+
+const (
+	// outageRate is the ratio of the canary's requests above which they fail in an outage. At most
+	// outageOthers of the baseline's may.
+	outageRate   = 0.5
+	outageOthers = 0.1
+	// outageTime is how long an outage lasts before it fails the canary.
+	outageTime = 2 * time.Minute
+	// outageRequests of either side are the fewest that show one.
+	outageRequests = 20
+)
+
+// add takes a window. A window in which not most of the canary's requests fail ends an outage.
+func (o *outage) add(t table, long time.Duration) {
+	if t.canary.N == 0 {
+		return
+	}
+	if t.canary.rate() <= outageRate {
+		*o = outage{}
+		return
+	}
+	o.Canary.add(t.canary)
+	o.Baseline.add(t.baseline)
+	o.Long += long
+}
+
+// proves reports whether there is an outage of the canary alone, which pods that differ that much, in odds, do
+// not explain.
+func (o *outage) proves(differing float64) bool {
+	return o.Long >= outageTime &&
+		min(o.Canary.N, o.Baseline.N) >= outageRequests &&
+		o.Baseline.rate() < outageOthers &&
+		o.Canary.odds() > differing*o.Baseline.odds()
+}
+
+func (o *outage) String() string {
+	return fmt.Sprintf("most requests of the canary have failed for %s, and %s of the baseline's",
+		o.Long.Round(time.Second), percent(new(o.Baseline.rate())))
+}
+
+// check returns why stored evidence cannot be used.
+func (o *outage) check() error {
+	if least := min(o.Canary.N, o.Canary.K, o.Baseline.N, o.Baseline.K, float64(o.Long)); !(least >= 0) || math.IsInf(least, 0) {
+		return fmt.Errorf("an outage of %s has less than no requests", o.Long)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+)
+
+// answering answers some requests with 404 and some with 500 in an ordinary Service.
+func answering(requests, refused, failed float64) Arm {
+	return Arm{
+		Finished: requests, Entered: requests, Errors: failed, StartedUnknown: true, Above: map[float64]float64{0.5: 0},
+		Codes: map[string]float64{"200": requests - refused - failed, "404": refused, "500": failed},
+	}
+}
+
+// A canary that answers hardly anybody fails after two minutes, whatever is known of pods, and however good it was
+// before. One for which there may be another reason is judged as ever.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	good, old := answering(900, 0, 1), ordinary()
+	young := ordinary()
+	young.Warmup = 3 * time.Minute
+	long := ordinary()
+	long.MinDuration = 20 * time.Minute
+	known := func(_ int, w *Window) {
+		w.Pods = map[string]Arm{}
+		for _, pod := range []string{"a", "b", "c"} {
+			w.Pods[pod] = answering(300, 0, 0)
+		}
+	}
+	for name, c := range map[string]struct {
+		plan             Plan
+		canary, baseline func(i int) Arm
+		change           func(i int, w *Window)
+		want             verdict.Reason
+		after            time.Duration
+	}{
+		"404 to all":       {old, eachWindow(answering(300, 300, 0)), eachWindow(good), nil, verdict.Outage, 2 * time.Minute},
+		"500 to most":      {old, eachWindow(answering(300, 0, 200)), eachWindow(answering(300, 0, 20)), nil, verdict.Outage, 2 * time.Minute},
+		"half the traffic": {old, eachWindow(answering(300, 300, 0)), eachWindow(answering(300, 3, 0)), known, verdict.Outage, 2 * time.Minute},
+		"little traffic waits for the minimum": {
+			old, eachWindow(answering(30, 30, 0)), eachWindow(answering(30, 0, 0)), nil, verdict.Outage, 5 * time.Minute,
+		},
+		"young pods wait for the warm-up": {young, eachWindow(answering(300, 300, 0)), eachWindow(good), func(i int, w *Window) {
+			if i < 6 {
+				w.Young.Canary = w.Canary
+			}
+		}, verdict.Outage, 5 * time.Minute},
+		"after ten good minutes": {long, func(i int) Arm {
+			return answering(9000, 9000*map[bool]float64{true: 1}[i >= 20], 0)
+		}, eachWindow(good), nil, verdict.Outage, 12 * time.Minute},
+		"it ends in time":                       {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i < 3], 0) }, eachWindow(good), nil, "", 0},
+		"again and again, but never for long":   {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 > 0], 0) }, eachWindow(answering(900, 90, 0)), nil, "", 0},
+		"half of the requests":                  {old, eachWindow(answering(300, 150, 0)), eachWindow(answering(300, 20, 0)), nil, "", 0},
+		"of both":                               {old, eachWindow(answering(300, 0, 200)), eachWindow(answering(300, 0, 100)), nil, "", 0},
+		"nobody to compare with":                {old, eachWindow(answering(300, 300, 0)), eachWindow(answering(0, 0, 0)), nil, "", 0},
+		"all requests are slow and none failed": {old, func(int) Arm { a := answering(100, 0, 0); a.Above[0.5] = 100; return a }, eachWindow(good), nil, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := Start(epoch, nil)
+			for i := 0; run.Last.Verdict == verdict.Running; i++ {
+				w := at(i, c.canary(i), c.baseline(i))
+				if c.change != nil {
+					c.change(i, &w)
+				}
+				again(t, &run, c.plan)
+				run.Analyze(c.plan, w)
+			}
+			failed := run.Last.Verdict == verdict.Fail && run.Last.Reasons[0] == verdict.Outage
+			if took := run.Evidence.Until.Sub(epoch); failed != (c.want != "") || failed && took != c.after {
+				t.Errorf("%s %v after %s, want %q after %s: %s", run.Last.Verdict, run.Last.Reasons, took, c.want, c.after, run.Last.Message)
+			}
+			if failed && !strings.Contains(run.Last.Message, "most requests of the canary have failed for ") {
+				t.Error(run.Last.Message)
+			}
+		})
+	}
+}
+
+func eachWindow(a Arm) func(int) Arm { return func(int) Arm { return a } }
+
+// again stores the run and reads it, as another controller would.
+func again(t *testing.T, run **Run, p Plan) {
+	t.Helper()
+	stored, err := json.Marshal(*run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := &Run{}
+	if err := json.Unmarshal(stored, next); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Check(p); err != nil {
+		t.Fatal(err)
+	}
+	*run = next
+}
+
+// Pods of the baseline that are known to be as bad explain a bad pod of the canary.
+func TestOutageOfOnePodAmongMany(t *testing.T) {
+	t.Parallel()
+	o := outage{Canary: tally{N: 1000, K: 600}, Baseline: tally{N: 9000, K: 450}, Long: outageTime}
+	if !o.proves(4) || o.proves(40) {
+		t.Errorf("60 %% to 5 %%: %v if pods differ by 4 times, %v if by 40", o.proves(4), o.proves(40))
+	}
+}
+
+// In a sharded Service, where requests enter shows an outage. What a side handled may be the fault of a few shards.
+func TestOutageOfShards(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		behind, entry float64
+		want          bool
+	}{"the entry": {0, 0.9, true}, "behind it": {0.9, 0, false}} {
+		of, before := entering(c.behind, c.entry)(rand.New(rand.NewPCG(1, 2)))
+		run := Start(epoch, before)
+		for i := 0; i < 5 && run.Last.Verdict == verdict.Running; i++ {
+			run.Analyze(stateful(), of(i))
+		}
+		if failed := run.Last.Verdict == verdict.Fail; failed != c.want {
+			t.Errorf("%s: %s %v", name, run.Last.Verdict, run.Last.Reasons)
+		}
+	}
+}
+
+// Requests that are as likely to fail at both sides, and few of them in a window, are no outage.
+func TestNoOutageByChance(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		run, rate := outage{}, 0.2*rng.Float64()
+		for range 240 {
+			n := float64(1 + rng.IntN(3))
+			run.add(table{canary: tally{n, binomial(rng, n, rate)}, baseline: tally{n, binomial(rng, n, rate)}}, 15*time.Second)
+			if run.proves(1) {
+				t.Fatalf("seed %d: %+v at a rate of %.2f on both sides", seed, run, rate)
+			}
+		}
+	}
+}
