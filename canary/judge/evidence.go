@@ -203,8 +203,14 @@ func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before p
 		d.note(m, w, before)
 	}
 	relative := p.levels(m).relative
-	if relative && kind.traits().failures && lackC == "" && lackB == "" {
-		d.Outage.add(table{canary: canary[0], baseline: baseline[0]}, w.To.Sub(w.From))
+	switch {
+	case !relative || !kind.traits().failures || d.Failed != "": // What has failed keeps what failed it.
+	case lackC != "" || lackB != "":
+		d.Outage = outage{}
+	default:
+		all := canary[0]
+		all.add(youngC[0])
+		d.Outage.add(table{canary: canary[0], baseline: baseline[0]}, all, w.To.Sub(w.From))
 	}
 	for i, t := range d.Tests {
 		var both table

@@ -259,7 +259,7 @@ func (d *metricData) relative(v analysis, m Metric, fail, warn float64, l levels
 		d.fail(verdict.RelativeRegression)
 	}
 	if l.relative {
-		if len(d.Tests) > 0 && v.enough && d.Outage.proves(d.Tests[0].differing(v.past, m)) {
+		if len(d.Tests) > 0 && v.enough && d.Outage.proves(m, d.Tests[0].differing(v.past, m)) {
 			d.fail(verdict.Outage)
 		}
 		return

@@ -17,7 +17,7 @@ type outage struct {
 	// Canary and Baseline count the requests since it began.
 	Canary   tally `json:"canary"`
 	Baseline tally `json:"baseline"`
-	// Long is how long it has lasted.
+	// Long is how long it has lasted at least.
 	Long time.Duration `json:"long"`
 }
 
@@ -26,37 +26,38 @@ const (
 	// outageOthers of the baseline's may.
 	outageRate   = 0.5
 	outageOthers = 0.1
-	// outageTime is how long an outage lasts before it fails the canary.
-	outageTime = 2 * time.Minute
+	// outageTime is how long an outage lasts before it fails the canary. outageWindow is the most of it that one
+	// window shows: a window after a pause may be an hour long, and most of its requests are of one bad minute.
+	outageTime   = 2 * time.Minute
+	outageWindow = outageTime / leastWindows
 	// outageRequests of either side are the fewest that show one.
 	outageRequests = 20
 )
 
-// add takes a window. A window in which not most of the canary's requests fail ends an outage.
-func (o *outage) add(t table, long time.Duration) {
-	if t.canary.N == 0 {
-		return
-	}
-	if t.canary.rate() <= outageRate {
+// add takes a window, and all that the canary did in it, with its young pods. A window in which not most of the
+// canary's requests fail ends an outage. One with requests of one side only shows none.
+func (o *outage) add(t table, all tally, long time.Duration) {
+	switch {
+	case t.canary.N > 0 && min(t.canary.rate(), all.rate()) <= outageRate:
 		*o = outage{}
-		return
+	case t.canary.N > 0 && t.baseline.N > 0:
+		o.Canary.add(t.canary)
+		o.Baseline.add(t.baseline)
+		o.Long += min(long, outageWindow)
 	}
-	o.Canary.add(t.canary)
-	o.Baseline.add(t.baseline)
-	o.Long += long
 }
 
-// proves reports whether there is an outage of the canary alone, which pods that differ that much, in odds, do
-// not explain.
-func (o *outage) proves(differing float64) bool {
+// proves reports whether there is an outage of the canary alone, which is not negligible, and which pods that differ
+// that much, in odds, do not explain.
+func (o *outage) proves(m Metric, differing float64) bool {
 	return o.Long >= outageTime &&
 		min(o.Canary.N, o.Baseline.N) >= outageRequests &&
-		o.Baseline.rate() < outageOthers &&
+		o.Canary.rate() > m.negligible() && o.Baseline.rate() < outageOthers &&
 		o.Canary.odds() > differing*o.Baseline.odds()
 }
 
 func (o *outage) String() string {
-	return fmt.Sprintf("most requests of the canary have failed for %s, and %s of the baseline's",
+	return fmt.Sprintf("most requests of the canary failed for at least %s, and %s of the baseline's",
 		o.Long.Round(time.Second), percent(new(o.Baseline.rate())))
 }
 

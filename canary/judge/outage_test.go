@@ -59,6 +59,18 @@ func TestOutage(t *testing.T) {
 		"it ends in time":                       {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i < 3], 0) }, eachWindow(good), nil, "", 0},
 		"again and again, but never for long":   {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 > 0], 0) }, eachWindow(answering(900, 90, 0)), nil, "", 0},
 		"half of the requests":                  {old, eachWindow(answering(300, 150, 0)), eachWindow(answering(300, 20, 0)), nil, "", 0},
+		"what is negligible": {lenient(ordinary(), 0.9), eachWindow(answering(300, 0, 200)), eachWindow(good), nil, "", 0},
+		"one old pod of many that are young": {old, eachWindow(answering(2030, 0, 30)), eachWindow(answering(100, 0, 0)), func(_ int, w *Window) {
+			w.Young.Canary = answering(2000, 0, 0)
+		}, "", 0},
+		"not known now and then": {old, eachWindow(answering(300, 300, 0)), eachWindow(good), func(i int, w *Window) {
+			w.Canary.NoCodes = i%4 == 3
+		}, "", 0},
+		"good whenever the baseline is not known": {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 < 3], 0) },
+			eachWindow(good), func(i int, w *Window) { w.Baseline.NoCodes = i%4 == 3 }, "", 0},
+		"the baseline served before": {old, eachWindow(answering(300, 300, 0)), func(i int) Arm {
+			return answering(900*map[bool]float64{true: 1}[i == 0], 0, 0)
+		}, nil, "", 0},
 		"of both":                               {old, eachWindow(answering(300, 0, 200)), eachWindow(answering(300, 0, 100)), nil, "", 0},
 		"nobody to compare with":                {old, eachWindow(answering(300, 300, 0)), eachWindow(answering(0, 0, 0)), nil, "", 0},
 		"all requests are slow and none failed": {old, func(int) Arm { a := answering(100, 0, 0); a.Above[0.5] = 100; return a }, eachWindow(good), nil, "", 0},
@@ -78,10 +90,65 @@ func TestOutage(t *testing.T) {
 			if took := run.Evidence.Until.Sub(epoch); failed != (c.want != "") || failed && took != c.after {
 				t.Errorf("%s %v after %s, want %q after %s: %s", run.Last.Verdict, run.Last.Reasons, took, c.want, c.after, run.Last.Message)
 			}
-			if failed && !strings.Contains(run.Last.Message, "most requests of the canary have failed for ") {
+			if failed && !strings.Contains(run.Last.Message, "most requests of the canary failed for at least ") {
 				t.Error(run.Last.Message)
 			}
 		})
+	}
+}
+
+// lenient calls more requests negligible.
+func lenient(p Plan, rate float64) Plan {
+	for i := range p.Metrics {
+		p.Metrics[i].Negligible = rate
+	}
+	return p
+}
+
+// A window counts for half a minute at most, however long it is: the pause of a Service is no outage, and neither is
+// one bad minute of a pod if a gate looks every hour.
+func TestLongWindowsAreNoOutage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// ends of the windows, since the start; bad from the third on.
+		ends []time.Duration
+		want bool
+	}{
+		"a pause":                       {[]time.Duration{1, 2, 62, 63}, false},
+		"every ten minutes":             {[]time.Duration{10, 20, 30, 40, 50}, false},
+		"every ten minutes, for longer": {[]time.Duration{10, 20, 30, 40, 50, 60}, true},
+	} {
+		p := ordinary()
+		p.MinDuration, p.Deadline = 9*time.Hour, 10*time.Hour
+		run := Start(epoch, nil)
+		from := epoch
+		for i, end := range c.ends {
+			w := at(i, answering(400, 400*map[bool]float64{true: 1}[i > 1], 0), answering(900, 0, 0))
+			w.From, w.To = from, epoch.Add(end*time.Minute)
+			from = w.To
+			run.Analyze(p, w)
+		}
+		if failed := run.Last.Verdict == verdict.Fail; failed != c.want {
+			t.Errorf("%s: %s %v: %s", name, run.Last.Verdict, run.Last.Reasons, run.Last.Message)
+		}
+	}
+}
+
+// A metric that is not critical goes on after its Fail, and says what failed it.
+func TestOutageThatIsOver(t *testing.T) {
+	t.Parallel()
+	p := ordinary()
+	for i := range p.Metrics {
+		p.Metrics[i].Critical = false
+	}
+	p.MinDuration = 20 * time.Minute
+	run := Start(epoch, nil)
+	for i := range 10 {
+		again(t, &run, p)
+		run.Analyze(p, at(i, answering(300, 300*map[bool]float64{true: 1}[i < 5], 0), answering(900, 0, 0)))
+	}
+	if m := run.Last.Message; !strings.Contains(m, "most requests of the canary failed for at least 2m0s, and 0 % of the baseline's") {
+		t.Error(m)
 	}
 }
 
@@ -107,9 +174,9 @@ func again(t *testing.T, run **Run, p Plan) {
 // Pods of the baseline that are known to be as bad explain a bad pod of the canary.
 func TestOutageOfOnePodAmongMany(t *testing.T) {
 	t.Parallel()
-	o := outage{Canary: tally{N: 1000, K: 600}, Baseline: tally{N: 9000, K: 450}, Long: outageTime}
-	if !o.proves(4) || o.proves(40) {
-		t.Errorf("60 %% to 5 %%: %v if pods differ by 4 times, %v if by 40", o.proves(4), o.proves(40))
+	o, m := outage{Canary: tally{N: 1000, K: 600}, Baseline: tally{N: 9000, K: 450}, Long: outageTime}, Metric{}
+	if !o.proves(m, 4) || o.proves(m, 40) {
+		t.Errorf("60 %% to 5 %%: %v if pods differ by 4 times, %v if by 40", o.proves(m, 4), o.proves(m, 40))
 	}
 }
 
@@ -139,8 +206,9 @@ func TestNoOutageByChance(t *testing.T) {
 		run, rate := outage{}, 0.2*rng.Float64()
 		for range 240 {
 			n := float64(1 + rng.IntN(3))
-			run.add(table{canary: tally{n, binomial(rng, n, rate)}, baseline: tally{n, binomial(rng, n, rate)}}, 15*time.Second)
-			if run.proves(1) {
+			both := table{canary: tally{n, binomial(rng, n, rate)}, baseline: tally{n, binomial(rng, n, rate)}}
+			run.add(both, both.canary, 15*time.Second)
+			if run.proves(Metric{}, 1) {
 				t.Fatalf("seed %d: %+v at a rate of %.2f on both sides", seed, run, rate)
 			}
 		}
