@@ -22,23 +22,24 @@ type outage struct {
 }
 
 const (
-	// outageRate is the ratio of the canary's requests above which they fail in an outage. At most
-	// outageOthers of the baseline's may.
+	// outageRate is the ratio of the canary's requests above which they fail in an outage. Fewer than
+	// outageOthers of the baseline's do, and did in its worst minutes before.
 	outageRate   = 0.5
 	outageOthers = 0.1
 	// outageTime is how long an outage lasts before it fails the canary. outageWindow is the most of it that one
 	// window shows: a window after a pause may be an hour long, and most of its requests are of one bad minute.
 	outageTime   = 2 * time.Minute
 	outageWindow = outageTime / leastWindows
-	// outageRequests of either side are the fewest that show one.
+	// outageRequests are the fewest of the canary that fail, and the fewest of the baseline, in an outage.
 	outageRequests = 20
 )
 
 // add takes a window, and all that the canary did in it, with its young pods. A window in which not most of the
-// canary's requests fail ends an outage. One with requests of one side only shows none.
+// canary's requests fail, with or without young pods, ends an outage. One with requests of one side only shows none.
 func (o *outage) add(t table, all tally, long time.Duration) {
+	serves := func(t tally) bool { return t.N > 0 && t.rate() <= outageRate }
 	switch {
-	case t.canary.N > 0 && min(t.canary.rate(), all.rate()) <= outageRate:
+	case serves(t.canary) || serves(all):
 		*o = outage{}
 	case t.canary.N > 0 && t.baseline.N > 0:
 		o.Canary.add(t.canary)
@@ -47,13 +48,16 @@ func (o *outage) add(t table, all tally, long time.Duration) {
 	}
 }
 
-// proves reports whether there is an outage of the canary alone, which is not negligible, and which pods that differ
-// that much, in odds, do not explain.
-func (o *outage) proves(m Metric, differing float64) bool {
-	return o.Long >= outageTime &&
-		min(o.Canary.N, o.Baseline.N) >= outageRequests &&
-		o.Canary.rate() > m.negligible() && o.Baseline.rate() < outageOthers &&
-		o.Canary.odds() > differing*o.Baseline.odds()
+// outage reports whether there is an outage of the canary alone that is not negligible. Pods that are known to be as bad
+// now and then may explain it, and so may what happened to the baseline before the canary's first pod.
+func (d *metricData) outage(v analysis, m Metric) bool {
+	t, o := d.Tests[0], d.Outage
+	was, _ := v.worst.of(m, t.Bound)
+	spread := max(t.Clusters.spreadOfPods(), v.past.spread(m, t.Bound))
+	return o.Long >= outageTime && o.Canary.rate() > m.negligible() &&
+		min(o.Canary.K/spread, o.Baseline.N) >= outageRequests &&
+		max(o.Baseline.rate(), was.rate()) < outageOthers &&
+		o.Canary.odds() > t.differing(v.past, m)*o.Baseline.odds()
 }
 
 func (o *outage) String() string {

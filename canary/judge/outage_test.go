@@ -56,13 +56,19 @@ func TestOutage(t *testing.T) {
 		"after ten good minutes": {long, func(i int) Arm {
 			return answering(9000, 9000*map[bool]float64{true: 1}[i >= 20], 0)
 		}, eachWindow(good), nil, verdict.Outage, 12 * time.Minute},
-		"it ends in time":                       {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i < 3], 0) }, eachWindow(good), nil, "", 0},
-		"again and again, but never for long":   {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 > 0], 0) }, eachWindow(answering(900, 90, 0)), nil, "", 0},
-		"half of the requests":                  {old, eachWindow(answering(300, 150, 0)), eachWindow(answering(300, 20, 0)), nil, "", 0},
-		"what is negligible": {lenient(ordinary(), 0.9), eachWindow(answering(300, 0, 200)), eachWindow(good), nil, "", 0},
+		"it ends in time":                     {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i < 3], 0) }, eachWindow(good), nil, "", 0},
+		"again and again, but never for long": {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 > 0], 0) }, eachWindow(answering(900, 90, 0)), nil, "", 0},
+		"half of the requests":                {old, eachWindow(answering(300, 150, 0)), eachWindow(answering(300, 20, 0)), nil, "", 0},
+		"what is negligible":                  {lenient(ordinary(), 0.9), eachWindow(answering(300, 0, 200)), eachWindow(good), nil, "", 0},
 		"one old pod of many that are young": {old, eachWindow(answering(2030, 0, 30)), eachWindow(answering(100, 0, 0)), func(_ int, w *Window) {
 			w.Young.Canary = answering(2000, 0, 0)
 		}, "", 0},
+		"good while its pod is young again": {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 < 3], 0) },
+			eachWindow(answering(300, 0, 0)), func(i int, w *Window) {
+				if i%4 == 3 {
+					w.Young.Canary = w.Canary
+				}
+			}, "", 0},
 		"not known now and then": {old, eachWindow(answering(300, 300, 0)), eachWindow(good), func(i int, w *Window) {
 			w.Canary.NoCodes = i%4 == 3
 		}, "", 0},
@@ -171,12 +177,26 @@ func again(t *testing.T, run **Run, p Plan) {
 	*run = next
 }
 
-// Pods of the baseline that are known to be as bad explain a bad pod of the canary.
+// What pods of the baseline did explains a bad pod of the canary.
 func TestOutageOfOnePodAmongMany(t *testing.T) {
 	t.Parallel()
-	o, m := outage{Canary: tally{N: 1000, K: 600}, Baseline: tally{N: 9000, K: 450}, Long: outageTime}, Metric{}
-	if !o.proves(m, 4) || o.proves(m, 40) {
-		t.Errorf("60 %% to 5 %%: %v if pods differ by 4 times, %v if by 40", o.proves(m, 4), o.proves(m, 40))
+	m := Metric{Kind: Errors, MaxOddsRatio: 1.5}
+	d := metricData{Tests: []*test{newTest(m, 0)}, Outage: outage{Canary: tally{N: 1000, K: 600}, Baseline: tally{N: 9000, K: 450}, Long: outageTime}}
+	for name, c := range map[string]struct {
+		v    analysis
+		want bool
+	}{
+		"pods not known":                      {analysis{}, true},
+		"pods are alike":                      {analysis{past: past{Pods: 4, Watched: time.Hour, Errors: 2, WorstErrors: 2}}, true},
+		"one was as bad":                      {analysis{past: past{Pods: 4, Watched: time.Hour, Errors: 2, WorstErrors: 40}}, false},
+		"all have bad times":                  {analysis{past: past{Pods: 4, Watched: time.Hour, Errors: 40, WorstErrors: 2}}, false},
+		"5 % of the baseline failed before":   {analysis{worst: worst{Errors: tally{N: 300, K: 15}}}, true},
+		"30 % of the baseline failed before":  {analysis{worst: worst{Errors: tally{N: 300, K: 90}}}, false},
+		"4xx of it were as bad, not failures": {analysis{worst: worst{Client: tally{N: 300, K: 90}}}, true},
+	} {
+		if got := d.outage(c.v, m); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }
 
@@ -201,15 +221,33 @@ func TestOutageOfShards(t *testing.T) {
 // Requests that are as likely to fail at both sides, and few of them in a window, are no outage.
 func TestNoOutageByChance(t *testing.T) {
 	t.Parallel()
+	m := Metric{Kind: Errors, MaxOddsRatio: 1.5}
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		run, rate := outage{}, 0.2*rng.Float64()
+		d, rate := metricData{Tests: []*test{newTest(m, 0)}}, 0.2*rng.Float64()
 		for range 240 {
 			n := float64(1 + rng.IntN(3))
 			both := table{canary: tally{n, binomial(rng, n, rate)}, baseline: tally{n, binomial(rng, n, rate)}}
-			run.add(both, both.canary, 15*time.Second)
-			if run.proves(Metric{}, 1) {
-				t.Fatalf("seed %d: %+v at a rate of %.2f on both sides", seed, run, rate)
+			d.Outage.add(both, both.canary, 15*time.Second)
+			if d.outage(analysis{}, m) {
+				t.Fatalf("seed %d: %+v at a rate of %.2f on both sides", seed, d.Outage, rate)
+			}
+		}
+	}
+}
+
+// Pods that fail all of their requests for two minutes now and then are no outage of the canary's only pod.
+func TestOutagesOfPods(t *testing.T) {
+	t.Parallel()
+	for _, pods := range []int{10, 3, 2} {
+		for _, known := range []time.Duration{0, 10 * time.Minute, 2 * time.Hour} {
+			w := base(world{pods: pods, canary: 1, rate: 0.001, share: 0.05, fails: 1, history: known, recalled: true})
+			f := w.figures(unhurried(), manyWorlds(t), firstSeed())
+			t.Logf("1 of %2d pods, %-6s of history: %s", pods, known, f)
+			// Of few pods without a history, nothing is known.
+			expected := pods > leastPods || known > time.Hour
+			if share, most := float64(len(f.fails))/float64(f.runs), 0.05; expected && share > most+(outcome{runs: f.runs}).tolerance(most) {
+				t.Errorf("1 of %d pods, %s of history: failed in %.3f of the runs", pods, known, share)
 			}
 		}
 	}
