@@ -48,8 +48,8 @@ func (o *outage) add(t table, all tally, long time.Duration) {
 	}
 }
 
-// outage reports whether there is an outage of the canary alone that is not negligible. Pods that are known to be as bad
-// now and then may explain it, and so may what happened to the baseline before the canary's first pod.
+// outage reports whether there is an outage of the canary alone that is not negligible. Pods that are known to be as
+// bad now and then may explain it, and so may what happened to the baseline before the canary's first pod.
 func (d *metricData) outage(v analysis, m Metric) bool {
 	t, o := d.Tests[0], d.Outage
 	was, _ := v.worst.of(m, t.Bound)
@@ -67,7 +67,8 @@ func (o *outage) String() string {
 
 // check returns why stored evidence cannot be used.
 func (o *outage) check() error {
-	if least := min(o.Canary.N, o.Canary.K, o.Baseline.N, o.Baseline.K, float64(o.Long)); !(least >= 0) || math.IsInf(least, 0) {
+	least := min(o.Canary.N, o.Canary.K, o.Baseline.N, o.Baseline.K, float64(o.Long))
+	if !(least >= 0) || math.IsInf(least, 0) {
 		return fmt.Errorf("an outage of %s has less than no requests", o.Long)
 	}
 	return nil

@@ -63,17 +63,19 @@ func TestOutage(t *testing.T) {
 		"one old pod of many that are young": {old, eachWindow(answering(2030, 0, 30)), eachWindow(answering(100, 0, 0)), func(_ int, w *Window) {
 			w.Young.Canary = answering(2000, 0, 0)
 		}, "", 0},
-		"good while its pod is young again": {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 < 3], 0) },
-			eachWindow(answering(300, 0, 0)), func(i int, w *Window) {
-				if i%4 == 3 {
-					w.Young.Canary = w.Canary
-				}
-			}, "", 0},
+		"good while its pod is young again": {old, func(i int) Arm {
+			return answering(300, 300*map[bool]float64{true: 1}[i%4 < 3], 0)
+		}, eachWindow(answering(300, 0, 0)), func(i int, w *Window) {
+			if i%4 == 3 {
+				w.Young.Canary = w.Canary
+			}
+		}, "", 0},
 		"not known now and then": {old, eachWindow(answering(300, 300, 0)), eachWindow(good), func(i int, w *Window) {
 			w.Canary.NoCodes = i%4 == 3
 		}, "", 0},
-		"good whenever the baseline is not known": {old, func(i int) Arm { return answering(300, 300*map[bool]float64{true: 1}[i%4 < 3], 0) },
-			eachWindow(good), func(i int, w *Window) { w.Baseline.NoCodes = i%4 == 3 }, "", 0},
+		"good whenever the baseline is not known": {old, func(i int) Arm {
+			return answering(300, 300*map[bool]float64{true: 1}[i%4 < 3], 0)
+		}, eachWindow(good), func(i int, w *Window) { w.Baseline.NoCodes = i%4 == 3 }, "", 0},
 		"the baseline served before": {old, eachWindow(answering(300, 300, 0)), func(i int) Arm {
 			return answering(900*map[bool]float64{true: 1}[i == 0], 0, 0)
 		}, nil, "", 0},
@@ -116,13 +118,13 @@ func lenient(p Plan, rate float64) Plan {
 func TestLongWindowsAreNoOutage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// ends of the windows, since the start; bad from the third on.
-		ends []time.Duration
+		// ends of the windows, in minutes since the start; bad from the third on.
+		ends []int
 		want bool
 	}{
-		"a pause":                       {[]time.Duration{1, 2, 62, 63}, false},
-		"every ten minutes":             {[]time.Duration{10, 20, 30, 40, 50}, false},
-		"every ten minutes, for longer": {[]time.Duration{10, 20, 30, 40, 50, 60}, true},
+		"a pause":                       {[]int{1, 2, 62, 63}, false},
+		"every ten minutes":             {[]int{10, 20, 30, 40, 50}, false},
+		"every ten minutes, for longer": {[]int{10, 20, 30, 40, 50, 60}, true},
 	} {
 		p := ordinary()
 		p.MinDuration, p.Deadline = 9*time.Hour, 10*time.Hour
@@ -130,7 +132,7 @@ func TestLongWindowsAreNoOutage(t *testing.T) {
 		from := epoch
 		for i, end := range c.ends {
 			w := at(i, answering(400, 400*map[bool]float64{true: 1}[i > 1], 0), answering(900, 0, 0))
-			w.From, w.To = from, epoch.Add(end*time.Minute)
+			w.From, w.To = from, epoch.Add(time.Duration(end)*time.Minute)
 			from = w.To
 			run.Analyze(p, w)
 		}
