@@ -8,8 +8,10 @@ type Reason string
 
 // The reasons for a verdict.
 const (
-	AbsoluteLimit       Reason = "AbsoluteLimit"
-	RelativeRegression  Reason = "RelativeRegression"
+	AbsoluteLimit      Reason = "AbsoluteLimit"
+	RelativeRegression Reason = "RelativeRegression"
+	// Outage: most of the canary's requests fail for minutes on end, and hardly any of the baseline's.
+	Outage              Reason = "Outage"
 	Restarts            Reason = "Restarts"
 	UnaccountedRequests Reason = "UnaccountedRequests"
 	HangingRequests     Reason = "HangingRequests"

@@ -84,6 +84,9 @@ func (r *Run) Check(p Plan) error {
 		if d.Young != nil && !d.Young.Odds.fits(newOdds(m.MaxOddsRatio)) {
 			return fmt.Errorf("metric %q: the odds of young pods are not those that are asked for", m.Name)
 		}
+		if err := d.Outage.check(); err != nil {
+			return fmt.Errorf("metric %q: %w", m.Name, err)
+		}
 		if err := d.Answers.check(m); err != nil {
 			return fmt.Errorf("metric %q: %w", m.Name, err)
 		}

@@ -33,6 +33,8 @@ type world struct {
 	odds float64
 	// history is the known past; looks is the time between two analyses.
 	history, looks time.Duration
+	// recalled means that the worst five minutes of the history are known.
+	recalled bool
 	// begins is when, after the start of the run, the canary differs by odds.
 	begins time.Duration
 	// bursts of the canary: each time this long, at this rate, once in a while.
@@ -60,6 +62,8 @@ type scene struct {
 	// start is when the run starts.
 	start  float64
 	outage bool
+	// worst is the baseline's past.
+	worst Level
 	// unread is what the baseline did, second by second.
 	unread [][]tally
 }
@@ -174,7 +178,8 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 // past returns the recorded history of the pods.
 func (s *scene) past() []PodPast {
 	kept := make([]PodPast, s.world.pods-s.canary)
-	for range int(s.history.Minutes()) {
+	var stretch tally
+	for at := range int(s.history.Minutes()) {
 		minute, all := make([]tally, len(s.pods)), tally{}
 		for range 60 {
 			for i, t := range s.second() {
@@ -183,6 +188,12 @@ func (s *scene) past() []PodPast {
 		}
 		for _, t := range minute[s.canary:] {
 			all.add(t)
+		}
+		if stretch.add(all); at%5 == 4 {
+			if r := s.worst.Errors; r.All == 0 || stretch.rate() > r.Bad/r.All {
+				s.worst.Errors = Ratio{Bad: stretch.K, All: stretch.N}
+			}
+			s.worst.Watched, stretch = s.worst.Watched+5*time.Minute, tally{}
 		}
 		for i := range kept {
 			t := minute[s.canary+i]
@@ -199,6 +210,9 @@ func (w world) run(p Plan, seed uint64, each func(*Run)) *Run {
 	s := w.scene(rand.New(rand.NewPCG(seed, 31)))
 	run := Start(epoch, nil)
 	run.Remember(s.past())
+	if w.recalled {
+		run.Recall(s.worst)
+	}
 	s.start = s.at
 	at := epoch
 	for run.Last.Verdict == verdict.Running {

@@ -137,6 +137,8 @@ type metricData struct {
 	// whether it was shown not to be.
 	P    *float64 `json:"p,omitempty"`
 	Same bool     `json:"same,omitempty"`
+	// Outage is the current one of the canary, if any.
+	Outage outage `json:"outage,omitzero"`
 	// Answers is set if the metric compares status codes.
 	Answers *answers `json:"answers,omitempty"`
 }
@@ -197,10 +199,19 @@ func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before p
 		d.NoData = "baseline: " + lackB
 		d.Unknown.Baseline += whole(kind.requests(m, w.Baseline)-kind.requests(m, w.Young.Baseline), 0).N
 	}
-	if m.Kind.kind().traits().codes {
+	if kind.traits().codes {
 		d.note(m, w, before)
 	}
 	relative := p.levels(m).relative
+	switch {
+	case !relative || !kind.traits().failures || d.Failed != "": // What has failed keeps what failed it.
+	case lackC != "" || lackB != "":
+		d.Outage = outage{}
+	default:
+		all := canary[0]
+		all.add(youngC[0])
+		d.Outage.add(table{canary: canary[0], baseline: baseline[0]}, all, w.To.Sub(w.From))
+	}
 	for i, t := range d.Tests {
 		var both table
 		if lackC == "" {

@@ -45,6 +45,8 @@ type traits struct {
 	grossOdds float64
 	// codes means that it compares status codes.
 	codes bool
+	// failures means that bad requests failed, so that an outage shows in them.
+	failures bool
 	// repeats is the kind that counts the same in a Service without shards.
 	repeats MetricKind
 }

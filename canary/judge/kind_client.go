@@ -13,7 +13,10 @@ type clientErrors struct{ plain }
 const clientPart = 0.1
 
 func (clientErrors) traits() traits {
-	return traits{source: Codes, byRequests: true, apart: true, part: clientPart, grossOdds: grossClientOdds, codes: true}
+	return traits{
+		source: Codes, byRequests: true, apart: true, codes: true, failures: true,
+		part: clientPart, grossOdds: grossClientOdds,
+	}
 }
 
 func (clientErrors) requests(_ Metric, a Arm) float64 { return a.answered(anyCode) }

@@ -5,7 +5,7 @@ package judge
 // handledErrors counts errors where requests are handled.
 type handledErrors struct{ plain }
 
-func (handledErrors) traits() traits { return traits{source: Outcomes} }
+func (handledErrors) traits() traits { return traits{source: Outcomes, failures: true} }
 
 func (handledErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 	return counted(a.Finished, a.Errors, a.OutcomesUnknown)
@@ -24,7 +24,7 @@ func (handledErrors) worst(w worst, _ float64) tally { return w.Errors }
 type entryErrors struct{ plain }
 
 func (entryErrors) traits() traits {
-	return traits{source: Entry, byRequests: true, apart: true, repeats: Errors}
+	return traits{source: Entry, byRequests: true, apart: true, repeats: Errors, failures: true}
 }
 
 func (entryErrors) requests(_ Metric, a Arm) float64 { return a.Entered }

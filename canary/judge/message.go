@@ -90,6 +90,8 @@ func explainMetric(p Plan, r verdict.MetricResult, m Metric, d *metricData) stri
 		text += fmt.Sprintf(", odds not above %.3g times the baseline's", m.MaxOddsRatio)
 	case verdict.RelativeRegression:
 		text += fmt.Sprintf(", odds above %.3g times the baseline's", m.MaxOddsRatio)
+	case verdict.Outage:
+		text += ", " + d.Outage.String()
 	case verdict.AbsoluteLimit:
 		text += fmt.Sprintf(", above the limit of %.3g %%", 100*m.Limit)
 	case verdict.BaselineUnhealthy:

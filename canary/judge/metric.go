@@ -71,6 +71,7 @@ type analysis struct {
 	start                int64
 	number               int
 	past                 past
+	worst                worst
 	// negligible means that too few of the canary's requests are bad for a comparison.
 	negligible bool
 }
@@ -259,6 +260,9 @@ func (d *metricData) relative(v analysis, m Metric, fail, warn float64, l levels
 		d.fail(verdict.RelativeRegression)
 	}
 	if l.relative {
+		if len(d.Tests) > 0 && v.enough && d.outage(v, m) {
+			d.fail(verdict.Outage)
+		}
 		return
 	}
 	if len(d.Tests) == 0 {

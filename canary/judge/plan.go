@@ -8,7 +8,7 @@
 //
 // - Nothing unknown masks a proven Fail, and a Fail is final. A comparison fails a canary only while it is still worse.
 //   - A check of every limit after every window does not make false alarms more likely
-//     than Plan.Alpha.
+//     than Plan.Alpha. A crash loop and an outage are no part of it.
 //   - A Run that was written as JSON and read again continues with the same evidence.
 package judge
 

@@ -59,7 +59,7 @@ type judgement verdict.Judgement
 func (r *Run) evaluate(p Plan, elapsed time.Duration) verdict.Judgement {
 	e := &r.Evidence
 	v := analysis{
-		plan: p, shards: &e.Shards, past: e.Past, start: r.Start.UnixNano(),
+		plan: p, shards: &e.Shards, past: e.Past, worst: e.Worst, start: r.Start.UnixNano(),
 		enough: e.enough(p),
 		final:  elapsed >= p.Deadline,
 	}

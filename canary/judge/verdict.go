@@ -173,7 +173,7 @@ func (j *judgement) score(p Plan, e *evidence) {
 func weight(r verdict.Reason) int {
 	return slices.Index([]verdict.Reason{
 		verdict.Negligible, verdict.NonInferior, verdict.AnswersDiffer,
-		verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit,
+		verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit, verdict.Outage,
 	}, r)
 }
 

@@ -26,7 +26,7 @@ var clock = Clock{Now: time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), System: "kn
 // decided are the reasons of verdicts after which there is nothing to do, or nothing that the gate's owner could do to
 // get a verdict.
 var decided = []string{
-	"AbsoluteLimit", "RelativeRegression", "Restarts", "UnaccountedRequests", "NonInferior", "Negligible", "PossiblyWorse", "AnswersDiffer", "NotApplicable", "LowScore", "LowCoverage", "DryRun",
+	"AbsoluteLimit", "RelativeRegression", "Outage", "Restarts", "UnaccountedRequests", "NonInferior", "Negligible", "PossiblyWorse", "AnswersDiffer", "NotApplicable", "LowScore", "LowCoverage", "DryRun",
 	"ServiceGone", "RevisionGone", "SplitChanged", "GateChanged", "NoSplit", "GroupsReplaced", "NoRequests", "CallsPerRequestUnknown",
 }
 
