@@ -44,6 +44,7 @@ func TestSmuggling(t *testing.T) {
 	inner := "GET /smuggled HTTP/1.1\r\nHost: a\r\nX-Key: " + keyOf(3) + "\r\n\r\n"
 	for _, key := range []string{keyOf(2), keyOf(3)} {
 		head := "POST /outer HTTP/1.1\r\nHost: a\r\nX-Key: " + key + "\r\n"
+		hook := strings.Replace(head, "/outer", "/.stateful/release", 1)
 		for name, c := range map[string]struct {
 			text string
 			most int
@@ -57,6 +58,9 @@ func TestSmuggling(t *testing.T) {
 			"line feed in a header":     {head + "X-A: b\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 1},
 			"negative length":           {head + "Content-Length: -1\r\n\r\n" + inner, 0},
 			"bad chunk":                 {head + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n", 1},
+			"after a bad chunk":         {head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabcXX" + inner, 1},
+			"after a bad size":          {head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + inner, 1},
+			"after a refusal":           {hook + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + inner, 0},
 			"upgrade to HTTP/2":         {head + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 0\r\n\r\n", 1},
 			"connect":                   {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 0},
 			"two hosts":                 {head + "Host: b\r\nContent-Length: 0\r\n\r\n", 0},

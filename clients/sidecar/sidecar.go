@@ -178,16 +178,6 @@ func (s *Sidecar) Leave(ctx context.Context) error {
 	return nil
 }
 
-// duplex lets the container answer over HTTP/1.1 while it still reads. Otherwise, the server reads the rest of a
-// request itself before it sends the answer. The clients are queue-proxy and other members, which can do this; whether
-// the client of queue-proxy gets it is up to an annotation of Knative.
-func duplex(h http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always has it
-		h(w, r)
-	})
-}
-
 func server(h http.Handler, log *slog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
