@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -234,7 +235,12 @@ type again struct {
 }
 
 // Reserved reports whether a header is one that only the sidecar may set. Some applications take an underscore for a
-// hyphen.
+// hyphen, and some servers of CGI whatever is no letter or digit.
 func Reserved(header string) bool {
-	return strings.HasPrefix(strings.ToLower(strings.ReplaceAll(header, "_", "-")), "stateful-")
+	const prefix = "stateful"
+	if len(header) <= len(prefix) || !strings.EqualFold(header[:len(prefix)], prefix) {
+		return false
+	}
+	c := rune(header[len(prefix)])
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c)
 }
