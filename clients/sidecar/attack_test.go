@@ -200,6 +200,26 @@ func TestHeldPeerConnections(t *testing.T) {
 	}
 }
 
+// A stranger cannot have much kept in memory on the port for members: it is cut while it says hello at length.
+func TestTalkativeStrangers(t *testing.T) {
+	f := newFleet(t)
+	a := f.start("stable", &echo{name: "a"})
+	conn, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", a.member.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	record := append([]byte{22, 3, 1, 16000 >> 8, 16000 & 0xff}, make([]byte, 16000)...)
+	copy(record[5:], []byte{1, 0, 0xff, 0xf0}) // a ClientHello of 64 KiB
+	begun := time.Now()
+	_, _ = conn.Write(record)
+	_ = conn.SetReadDeadline(begun.Add(3 * headerWithin))
+	_, _ = io.ReadAll(conn)
+	if took := time.Since(begun); took > headerWithin/2 {
+		t.Errorf("it was cut after %s", took)
+	}
+}
+
 // A request too many is refused at once, and those that are open need little memory.
 func TestManyOpenRequests(t *testing.T) {
 	f := newFleet(t)
