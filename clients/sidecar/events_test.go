@@ -5,7 +5,9 @@ package sidecar
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,8 +137,18 @@ func TestStalledLargeEvents(t *testing.T) {
 		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/cloudevents+json\r\n"+
 			"Content-Length: 1048576\r\n\r\n"+event(5000))
 	}
-	conn, in := a.dial(t)
-	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/cloudevents+json\r\nContent-Length: 100\r\n\r\n{")
+	queueProxy := httptest.NewServer(a.Entry())
+	t.Cleanup(queueProxy.Close)
+	small := map[string]net.Conn{}
+	for name, at := range map[string]string{"container": a.entry, "queue-proxy": queueProxy.URL} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(at, "http://")) //nolint:noctx // a test's
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/cloudevents+json\r\nContent-Length: 100\r\n\r\n{")
+		small[name] = conn
+	}
 	time.Sleep(500 * time.Millisecond)
 	for range 10 {
 		if status := post(1000); status != http.StatusOK {
@@ -150,8 +162,10 @@ func TestStalledLargeEvents(t *testing.T) {
 	if status := post(1 << 20); status != http.StatusOK {
 		t.Error(status)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "408") {
-		t.Errorf("a small event that stalls: %q %v", line, err)
+	for name, conn := range small {
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if got, err := io.ReadAll(conn); err != nil || !strings.Contains(string(got), "408") {
+			t.Errorf("a small event that stalls, %s: %q %v", name, got, err)
+		}
 	}
 }

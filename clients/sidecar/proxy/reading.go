@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -81,7 +82,7 @@ func (p *Proxy) find(w http.ResponseWriter, r *http.Request) (found string, done
 	if r.Body == seen {
 		r.Body = body
 	}
-	if seen.begin == nil {
+	if seen.begin == nil && !errors.Is(err, os.ErrDeadlineExceeded) { // otherwise, the server must not wait for the rest
 		_ = control.SetReadDeadline(time.Time{})
 	}
 	if taken == 0 {
