@@ -54,6 +54,13 @@ func asQueueProxy(entry http.Handler) http.Handler {
 		if sender, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 			r.Header.Set("X-Forwarded-For", strings.Join(append(r.Header.Values("X-Forwarded-For"), sender), ", "))
 		}
+		defer func() {
+			// A handler whose answer was cut panics, and the time-out of Serving passes that to nobody once it has passed:
+			// the request would stay in memory for ever. If the request has ended, nobody needs to know.
+			if p := recover(); p != nil && (p != http.ErrAbortHandler || r.Context().Err() == nil) { //nolint:errorlint // it is this one
+				panic(p)
+			}
+		}()
 		entry.ServeHTTP(w, r)
 	})
 }
