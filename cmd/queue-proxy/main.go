@@ -61,7 +61,7 @@ func asQueueProxy(entry http.Handler) http.Handler {
 				panic(p)
 			}
 		}()
-		entry.ServeHTTP(w, r)
+		entry.ServeHTTP(&late{w, r.Context()}, r)
 	})
 }
 

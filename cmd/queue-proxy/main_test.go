@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
+	"knative.dev/pkg/network"
 	"knative.dev/serving/pkg/activator"
 	pkghttp "knative.dev/serving/pkg/http"
 	"knative.dev/serving/pkg/http/handler"
@@ -78,6 +79,41 @@ func TestTimeOutOfAStream(t *testing.T) {
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() >= before+20; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines after 20 requests, and %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+// A handler that goes on after the time-out, as when another member answers late, does not end the process.
+func TestHandlerAfterTheTimeOut(t *testing.T) {
+	said := make(chan any, 1)
+	slow := asQueueProxy(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { said <- recover() }()
+		<-r.Context().Done()
+		time.Sleep(100 * time.Millisecond)
+		w.Header().Set("Link", "</x>")
+		w.WriteHeader(http.StatusEarlyHints)
+		control := http.NewResponseController(w)
+		_, _, _ = control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}), control.Flush()
+	}))
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = network.NewServer("", handler.NewTimeoutHandler(slow, "too late",
+		func(*http.Request) (time.Duration, time.Duration, time.Duration) { return 50 * time.Millisecond, 0, 0 }, zap.NewNop().Sugar()))
+	server.Start()
+	defer server.Close()
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		protocols := new(http.Protocols)
+		protocols.SetHTTP1(!http2)
+		protocols.SetUnencryptedHTTP2(http2)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		resp, err := (&http.Transport{Protocols: protocols}).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusGatewayTimeout {
+			t.Errorf("%s: %d", name, resp.StatusCode)
+		}
+		if p := <-said; p != nil {
+			t.Errorf("%s: %v", name, p)
 		}
 	}
 }
