@@ -256,6 +256,38 @@ func TestManyOpenRequests(t *testing.T) {
 	f.until("none is open", func() bool { return a.member.Open() == 0 && a.metrics.Handling() == 0 })
 }
 
+// Requests with many headers, be they empty, count as several, because they need as much memory.
+func TestManyHeaders(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.MostOpen = 30 }
+	hold := make(chan struct{})
+	a := f.start("stable", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hold" {
+			<-hold
+		}
+	}))
+	many := ""
+	for i := range 1000 {
+		many += fmt.Sprintf("X-%d:\r\n", i)
+	}
+	conn, in := a.dial(t)
+	_, _ = io.WriteString(conn, "GET /hold HTTP/1.1\r\nHost: a\r\nX-Key: one\r\n"+many+"\r\n")
+	f.until("it is open", func() bool { return a.metrics.Handling() == 1 })
+	if got := a.raw(t, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: one\r\n"+many+"\r\n"); !strings.Contains(got, " 503 ") {
+		t.Errorf("another one: %q", got)
+	}
+	if resp, body := f.do(a, http.MethodGet, "/", "one", ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	close(hold)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+		t.Errorf("%q %v", line, err)
+	}
+	if got := a.raw(t, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: one\r\n"+many+"\r\n"); !strings.Contains(got, " 200 ") {
+		t.Errorf("after that: %q", got)
+	}
+}
+
 // A peer that lies about who it is, or sends nonsense, changes nothing.
 func TestLyingPeer(t *testing.T) {
 	f, a, b, _ := two(t)
