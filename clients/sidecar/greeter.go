@@ -15,7 +15,7 @@ type greeter struct {
 	*newest
 	config  *tls.Config
 	greeted chan greeted
-	// done: nobody accepts any more.
+	// done: the process ends.
 	done <-chan struct{}
 }
 
@@ -66,6 +66,10 @@ func (g *greeter) pass(out greeted) bool {
 
 // Accept implements net.Listener.
 func (g *greeter) Accept() (net.Conn, error) {
-	in := <-g.greeted
-	return in.conn, in.err
+	select {
+	case in := <-g.greeted:
+		return in.conn, in.err
+	case <-g.done:
+		return nil, net.ErrClosed
+	}
 }
