@@ -36,6 +36,7 @@ type Func func(r *http.Request) (string, error)
 var (
 	token     = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 	attribute = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+	escape    = regexp.MustCompile(`\\(.)`)
 )
 
 // Parse reads a rule, such as header:X-User.
@@ -171,8 +172,11 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 	content := r.Header.Get("Content-Type")
 	if len(content) < 28 || !strings.EqualFold(content[:28], "application/cloudevents+json") {
 		value := r.Header.Get("Ce-" + name)
+		if n := len(value) - 1; n > 0 && value[0] == '"' && value[n] == '"' {
+			value = escape.ReplaceAllString(value[1:n], "$1") // CloudEvents' HTTP binding reads it without the quotes
+		}
 		if plain, err := url.PathUnescape(value); err == nil {
-			return plain, nil // CloudEvents' HTTP binding escapes what is not printable
+			return plain, nil // it escapes what is not printable
 		}
 		return value, nil
 	}
