@@ -24,14 +24,14 @@ type greeted struct {
 	err  error
 }
 
-// greet makes a greeter. It ends with done, or when the listener is closed.
-func greet(l *newest, config *tls.Config, done <-chan struct{}) *greeter {
-	g := &greeter{newest: l, config: config, greeted: make(chan greeted), done: done}
+// greet makes a greeter, which ends with the context.
+func greet(ctx context.Context, l *newest, config *tls.Config) *greeter {
+	g := &greeter{newest: l, config: config, greeted: make(chan greeted), done: ctx.Done()}
 	go func() {
 		for {
 			raw, err := l.Accept()
 			if err == nil {
-				go g.greet(raw.(*aging)) //nolint:errcheck // it accepts nothing else
+				go g.greet(ctx, raw.(*aging)) //nolint:errcheck // it accepts nothing else
 			} else if !g.pass(greeted{err: err}) {
 				return
 			}
@@ -40,8 +40,8 @@ func greet(l *newest, config *tls.Config, done <-chan struct{}) *greeter {
 	return g
 }
 
-func (g *greeter) greet(raw *aging) {
-	ctx, cancel := context.WithTimeout(context.Background(), headerWithin)
+func (g *greeter) greet(ctx context.Context, raw *aging) {
+	ctx, cancel := context.WithTimeout(ctx, headerWithin)
 	defer cancel()
 	conn := tls.Server(raw, g.config)
 	if conn.HandshakeContext(ctx) != nil {

@@ -122,7 +122,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	serve(func() error {
 		// A member has no more connections here than it may have requests open.
 		strangers := &newest{Listener: atPeers, most: mostStrangers, mostKept: math.MaxInt, mostRead: mostGreeting}
-		return peers.Serve(greet(strangers, peers.TLSConfig, running.Done()))
+		return peers.Serve(greet(running, strangers, peers.TLSConfig))
 	})
 	serve(func() error {
 		return management.Serve(&newest{Listener: atManagement, most: mostManaging, mostKept: mostDraining})
