@@ -44,6 +44,7 @@ func TestSmuggling(t *testing.T) {
 	inner := "GET /smuggled HTTP/1.1\r\nHost: a\r\nX-Key: " + keyOf(3) + "\r\n\r\n"
 	for _, key := range []string{keyOf(2), keyOf(3)} {
 		head := "POST /outer HTTP/1.1\r\nHost: a\r\nX-Key: " + key + "\r\n"
+		hook := strings.Replace(head, "/outer", "/.stateful/release", 1)
 		for name, c := range map[string]struct {
 			text string
 			most int
@@ -57,6 +58,9 @@ func TestSmuggling(t *testing.T) {
 			"line feed in a header":     {head + "X-A: b\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 1},
 			"negative length":           {head + "Content-Length: -1\r\n\r\n" + inner, 0},
 			"bad chunk":                 {head + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n", 1},
+			"after a bad chunk":         {head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabcXX" + inner, 1},
+			"after a bad size":          {head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + inner, 1},
+			"after a refusal":           {hook + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + inner, 0},
 			"upgrade to HTTP/2":         {head + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 0\r\n\r\n", 1},
 			"connect":                   {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 0},
 			"two hosts":                 {head + "Host: b\r\nContent-Length: 0\r\n\r\n", 0},
@@ -196,6 +200,26 @@ func TestHeldPeerConnections(t *testing.T) {
 	}
 }
 
+// A stranger cannot have much kept in memory on the port for members: it is cut while it says hello at length.
+func TestTalkativeStrangers(t *testing.T) {
+	f := newFleet(t)
+	a := f.start("stable", &echo{name: "a"})
+	conn, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", a.member.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	record := append([]byte{22, 3, 1, 16000 >> 8, 16000 & 0xff}, make([]byte, 16000)...)
+	copy(record[5:], []byte{1, 0, 0xff, 0xf0}) // a ClientHello of 64 KiB
+	begun := time.Now()
+	_, _ = conn.Write(record)
+	_ = conn.SetReadDeadline(begun.Add(3 * headerWithin))
+	_, _ = io.ReadAll(conn)
+	if took := time.Since(begun); took > headerWithin/2 {
+		t.Errorf("it was cut after %s", took)
+	}
+}
+
 // A request too many is refused at once, and those that are open need little memory.
 func TestManyOpenRequests(t *testing.T) {
 	f := newFleet(t)
@@ -230,6 +254,38 @@ func TestManyOpenRequests(t *testing.T) {
 	close(hold)
 	all.Wait()
 	f.until("none is open", func() bool { return a.member.Open() == 0 && a.metrics.Handling() == 0 })
+}
+
+// Requests with many headers, be they empty, count as several, because they need as much memory.
+func TestManyHeaders(t *testing.T) {
+	f := newFleet(t)
+	f.configure = func(c *Config) { c.MostOpen = 30 }
+	hold := make(chan struct{})
+	a := f.start("stable", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hold" {
+			<-hold
+		}
+	}))
+	many := ""
+	for i := range 1000 {
+		many += fmt.Sprintf("X-%d:\r\n", i)
+	}
+	conn, in := a.dial(t)
+	_, _ = io.WriteString(conn, "GET /hold HTTP/1.1\r\nHost: a\r\nX-Key: one\r\n"+many+"\r\n")
+	f.until("it is open", func() bool { return a.metrics.Handling() == 1 })
+	if got := a.raw(t, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: one\r\n"+many+"\r\n"); !strings.Contains(got, " 503 ") {
+		t.Errorf("another one: %q", got)
+	}
+	if resp, body := f.do(a, http.MethodGet, "/", "one", ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	close(hold)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+		t.Errorf("%q %v", line, err)
+	}
+	if got := a.raw(t, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: one\r\n"+many+"\r\n"); !strings.Contains(got, " 200 ") {
+		t.Errorf("after that: %q", got)
+	}
 }
 
 // A peer that lies about who it is, or sends nonsense, changes nothing.

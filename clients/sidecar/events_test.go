@@ -5,7 +5,9 @@ package sidecar
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,7 +121,8 @@ func TestManyLargeEvents(t *testing.T) {
 	}
 }
 
-// Clients that do not send the rest of large events keep others out for 10 s at most, and small events never.
+// Clients that do not send the rest of large events keep others out for 10 s at most, and small events never. After that
+// time, both get an answer.
 func TestStalledLargeEvents(t *testing.T) {
 	f, a := eventual(t, &echo{name: "a"}, func(*Config) {})
 	post := func(size int) int {
@@ -134,6 +137,18 @@ func TestStalledLargeEvents(t *testing.T) {
 		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/cloudevents+json\r\n"+
 			"Content-Length: 1048576\r\n\r\n"+event(5000))
 	}
+	queueProxy := httptest.NewServer(a.Entry())
+	t.Cleanup(queueProxy.Close)
+	small := map[string]net.Conn{}
+	for name, at := range map[string]string{"container": a.entry, "queue-proxy": queueProxy.URL} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(at, "http://")) //nolint:noctx // a test's
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/cloudevents+json\r\nContent-Length: 100\r\n\r\n{")
+		small[name] = conn
+	}
 	time.Sleep(500 * time.Millisecond)
 	for range 10 {
 		if status := post(1000); status != http.StatusOK {
@@ -146,5 +161,11 @@ func TestStalledLargeEvents(t *testing.T) {
 	time.Sleep(10 * time.Second)
 	if status := post(1 << 20); status != http.StatusOK {
 		t.Error(status)
+	}
+	for name, conn := range small {
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if got, err := io.ReadAll(conn); err != nil || !strings.Contains(string(got), "408") {
+			t.Errorf("a small event that stalls, %s: %q %v", name, got, err)
+		}
 	}
 }

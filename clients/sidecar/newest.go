@@ -5,7 +5,7 @@ package sidecar
 import (
 	"container/list"
 	"context"
-	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 )
@@ -15,6 +15,8 @@ import (
 type newest struct {
 	net.Listener
 	most, mostKept int
+	// mostRead is how many bytes are read from a connection before it is kept; 0: any number.
+	mostRead int
 
 	mu sync.Mutex
 	// open are the connections that may be closed, the oldest first. kept is how many others there are.
@@ -28,7 +30,7 @@ func (n *newest) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the server compares it
 	}
-	a := &aging{Conn: conn, of: n}
+	a := &aging{Conn: conn, of: n, unread: n.mostRead, limited: n.mostRead > 0}
 	n.mu.Lock()
 	oldest := n.open.Front()
 	full := n.open.Len() >= n.most
@@ -47,24 +49,39 @@ type aging struct {
 	// place is nil if the connection is kept or closed.
 	place *list.Element
 	kept  bool
+	// unread is how much may still be read, if it is limited.
+	unread  int
+	limited bool
+}
+
+// Read implements net.Conn.
+func (a *aging) Read(to []byte) (int, error) {
+	if !a.limited {
+		return a.Conn.Read(to) //nolint:wrapcheck // the contract of net.Conn
+	}
+	if a.unread == 0 {
+		return 0, errors.New("a stranger has sent too much")
+	}
+	n, err := a.Conn.Read(to[:min(len(to), a.unread)])
+	a.unread -= n
+	return n, err //nolint:wrapcheck // the contract of net.Conn
 }
 
 type agingKey struct{}
 
 // withConn is an http.Server's ConnContext.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	if over, is := conn.(*tls.Conn); is {
-		conn = over.NetConn()
-	}
 	return context.WithValue(ctx, agingKey{}, conn)
 }
 
 // keep has the connection of a request stay open, unless too many do already.
 func keep(ctx context.Context) {
-	a, is := ctx.Value(agingKey{}).(*aging)
-	if !is {
-		return
+	if a, is := ctx.Value(agingKey{}).(*aging); is {
+		a.keep()
 	}
+}
+
+func (a *aging) keep() {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
 	if a.place != nil && a.of.kept < a.of.mostKept {

@@ -61,13 +61,14 @@ func TestForgedHeaders(t *testing.T) {
 		for _, shard := range []int{2, 3} {
 			f.do(entry, http.MethodGet, "/", keyOf(shard), "", "Stateful-Shard", "7", "stateful_key", "7", "Stateful-Forward", "eA== 1",
 				"Stateful-Protocol", "1", "STATEFUL-EPOCH", "99999999999999", "Stateful-Elsewhere", "1 x", "Stateful-New", "1",
+				"Stateful.Epoch", "7", "stateful~shard", "7",
 				"Connection", "close, Stateful-Shard, Stateful-Key, Stateful-Forward, X-Key")
 			got := echoes[shard%2].last()
 			if got.Get("Stateful-Shard") != fmt.Sprint(shard) || got.Get("Stateful-Key") != keyOf(shard) || len(got.Get("Stateful-Epoch")) > 13 {
 				t.Errorf("the application got %v", got)
 			}
 			for name := range got {
-				if strings.Contains(name, "_") || name == "Stateful-New" || name == "Stateful-Protocol" {
+				if strings.ContainsAny(name, "_.~") || name == "Stateful-New" || name == "Stateful-Protocol" {
 					t.Errorf("the application got %s", name)
 				}
 			}

@@ -30,9 +30,11 @@ const (
 	mostAdded    = 4 << 10
 	mostManaging = 256
 	mostDraining = 128
-	// mostStrangers is how many connections to the port of members may be open that no member has sent a request over.
-	// A burst of requests opens as many as it has, so there must be room.
+	// mostStrangers is how many connections to the port of members may be open over which no member has proven who it is.
+	// A burst of requests opens as many as it has, so there must be room. mostGreeting is what may be read from each of
+	// them, in bytes. A member sends about 2,100.
 	mostStrangers = 4096
+	mostGreeting  = 8 << 10
 	probeWithin   = time.Second
 	// askAgain is how often the container is asked whether it accepts connections.
 	askAgain = 50 * time.Millisecond
@@ -76,11 +78,8 @@ func New(c Config, log *slog.Logger) (*Sidecar, error) {
 func (s *Sidecar) Run(ctx context.Context) error {
 	entry := server(duplex(s.proxy.Entry), s.log)
 	entry.Protocols.SetUnencryptedHTTP2(true)
-	peers := server(duplex(func(w http.ResponseWriter, r *http.Request) {
-		keep(r.Context())
-		s.proxy.Peer(w, r)
-	}), s.log)
-	peers.TLSConfig, peers.ConnContext = s.member.ServerTLS(), withConn
+	peers := server(duplex(s.proxy.Peer), s.log)
+	peers.TLSConfig = s.member.ServerTLS()
 	peers.Protocols.SetHTTP2(true)
 	peers.MaxHeaderBytes = http.DefaultMaxHeaderBytes + mostAdded // the former is the limit of queue-proxy
 	management := server(s.Management(), s.log)
@@ -122,7 +121,8 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	serve(func() error {
 		// A member has no more connections here than it may have requests open.
-		return peers.ServeTLS(&newest{Listener: atPeers, most: mostStrangers, mostKept: math.MaxInt}, "", "")
+		strangers := &newest{Listener: atPeers, most: mostStrangers, mostKept: math.MaxInt, mostRead: mostGreeting}
+		return peers.Serve(greet(running, strangers, peers.TLSConfig))
 	})
 	serve(func() error {
 		return management.Serve(&newest{Listener: atManagement, most: mostManaging, mostKept: mostDraining})
@@ -176,16 +176,6 @@ func (s *Sidecar) Leave(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return nil
-}
-
-// duplex lets the container answer over HTTP/1.1 while it still reads. Otherwise, the server reads the rest of a
-// request itself before it sends the answer. The clients are queue-proxy and other members, which can do this; whether
-// the client of queue-proxy gets it is up to an annotation of Knative.
-func duplex(h http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always has it
-		h(w, r)
-	})
 }
 
 func server(h http.Handler, log *slog.Logger) *http.Server {

@@ -54,7 +54,14 @@ func asQueueProxy(entry http.Handler) http.Handler {
 		if sender, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 			r.Header.Set("X-Forwarded-For", strings.Join(append(r.Header.Values("X-Forwarded-For"), sender), ", "))
 		}
-		entry.ServeHTTP(w, r)
+		defer func() {
+			// A handler whose answer was cut panics, and the time-out of Serving passes that to nobody once it has passed:
+			// the request would stay in memory for ever. If the request has ended, nobody needs to know.
+			if p := recover(); p != nil && (p != http.ErrAbortHandler || r.Context().Err() == nil) { //nolint:errorlint // it is this one
+				panic(p)
+			}
+		}()
+		entry.ServeHTTP(&late{w, r.Context()}, r)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -35,6 +36,7 @@ type Func func(r *http.Request) (string, error)
 var (
 	token     = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 	attribute = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+	escape    = regexp.MustCompile(`\\(.)`)
 )
 
 // Parse reads a rule, such as header:X-User.
@@ -170,8 +172,11 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 	content := r.Header.Get("Content-Type")
 	if len(content) < 28 || !strings.EqualFold(content[:28], "application/cloudevents+json") {
 		value := r.Header.Get("Ce-" + name)
+		if n := len(value) - 1; n > 0 && value[0] == '"' && value[n] == '"' {
+			value = escape.ReplaceAllString(value[1:n], "$1") // CloudEvents' HTTP binding reads it without the quotes
+		}
 		if plain, err := url.PathUnescape(value); err == nil {
-			return plain, nil // CloudEvents' HTTP binding escapes what is not printable
+			return plain, nil // it escapes what is not printable
 		}
 		return value, nil
 	}
@@ -190,17 +195,42 @@ func eventAttribute(r *http.Request, name string) (string, error) {
 			ErrInvalid, MaxEvent)
 	}
 	r.Body = again{bytes.NewReader(read), r.Body}
-	var event map[string]json.RawMessage
-	_ = json.Unmarshal(read, &event) // if it is not an event, the application says so
-	var value any
-	decoder := json.NewDecoder(bytes.NewReader(event[name]))
-	decoder.UseNumber()
-	_ = decoder.Decode(&value) // it is JSON, or absent
-	if value == nil {
-		return "", nil
-	}
-	return fmt.Sprint(value), nil
+	return attributeOf(read, name), nil
 }
+
+// attributeOf returns an attribute of an event in JSON; empty if it has none, or is not an event, as the application
+// will say. It keeps nothing of the rest, of which there may be a lot: a map of it needs 80 times the event's memory.
+func attributeOf(event []byte, name string) string {
+	if !json.Valid(event) {
+		return ""
+	}
+	decoder := json.NewDecoder(bytes.NewReader(event))
+	if begin, _ := decoder.Token(); begin != json.Delim('{') { // it is valid
+		return ""
+	}
+	var value json.RawMessage
+	for decoder.More() {
+		if is, _ := decoder.Token(); is == name {
+			_ = decoder.Decode(&value)
+		} else {
+			_ = decoder.Decode(&ignored{})
+		}
+	}
+	var text string
+	switch {
+	case len(value) == 0, value[0] == '{', value[0] == '[', value[0] == 'n': // attributes are no objects, arrays or null
+		return ""
+	case json.Unmarshal(value, &text) == nil:
+		return text
+	}
+	return string(value) // a number or a boolean
+}
+
+// ignored is a value of JSON that nobody needs.
+type ignored struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
 // again is a body that was read.
 type again struct {
@@ -209,7 +239,12 @@ type again struct {
 }
 
 // Reserved reports whether a header is one that only the sidecar may set. Some applications take an underscore for a
-// hyphen.
+// hyphen, and some servers of CGI whatever is no letter or digit.
 func Reserved(header string) bool {
-	return strings.HasPrefix(strings.ToLower(strings.ReplaceAll(header, "_", "-")), "stateful-")
+	const prefix = "stateful"
+	if len(header) <= len(prefix) || !strings.EqualFold(header[:len(prefix)], prefix) {
+		return false
+	}
+	c := rune(header[len(prefix)])
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c)
 }

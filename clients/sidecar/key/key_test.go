@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -39,8 +40,20 @@ func TestKeys(t *testing.T) {
 		{"path:/carts/{key}/", "/carts/ann", "", "", "", "ann"},
 		{"path:/carts/{key}/", "/carts/ann/items", "", "", "", "ann"},
 		{"event:subject", "/", "Ce-Subject", "order%201", "", "order 1"},
+		{"event:subject", "/", "Ce-Subject", `"order%201"`, "", "order 1"},
+		{"event:subject", "/", "Ce-Subject", `"a \"b\\"`, "", `a "b\`},
+		{"event:subject", "/", "Ce-Subject", `"`, "", `"`},
+		{"event:subject", "/", "Content-Type", "application/cloudevents-batch+json", `[{"subject":"o1"}]`, ""},
 		{"event:subject", "/", "Content-Type", event, `{"specversion":"1.0","subject":"o1","data":{"subject":"no"}}`, "o1"},
 		{"event:number", "/", "Content-Type", event, `{"number":12345678901234567}`, "12345678901234567"},
+		{"event:subject", "/", "Content-Type", event, `{"data":[{"subject":"no"}],"subject":"o1","subject":"o2"}`, "o2"},
+		{"event:subject", "/", "Content-Type", event, `{"s\u0075bject":"o\u0031"}`, "o1"},
+		{"event:subject", "/", "Content-Type", event, `{"subject":true}`, "true"},
+		{"event:subject", "/", "Content-Type", event, `{"subject":null}`, ""},
+		{"event:subject", "/", "Content-Type", event, `{"subject":["o1"]}`, ""},
+		{"event:subject", "/", "Content-Type", event, `{"subject":{"a":"o1"}}`, ""},
+		{"event:subject", "/", "Content-Type", event, `[{"subject":"o1"}]`, ""},
+		{"event:subject", "/", "Content-Type", event, `{"subject":"o1"`, ""},
 		{"event:subject", "/", "Content-Type", event, `{"id":"1"}`, ""},
 		{"event:subject", "/", "Content-Type", event, `not an event`, ""},
 		{"event:subject", "/", "Content-Type", "application/json", `{"subject":"o1"}`, ""},
@@ -78,6 +91,27 @@ func TestKeys(t *testing.T) {
 		if _, err := Parse(rule); err == nil {
 			t.Errorf("%q is accepted", rule)
 		}
+	}
+}
+
+// An event needs no more memory than a few copies of it, whatever it is made of.
+func TestMemoryOfEvents(t *testing.T) {
+	key, err := Parse("event:subject")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := (MaxEvent - 100) / len(`{"a":1},`)
+	body := `{"subject":[` + strings.Repeat(`{"a":1},`, values) + `1]}`
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/cloudevents+json")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := key(r); err != nil {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16*MaxEvent {
+		t.Errorf("an event of %d KiB took %d KiB", len(body)>>10, used>>10)
 	}
 }
 

@@ -26,10 +26,11 @@ func (p *Proxy) Entry(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this method or path is not for clients", http.StatusNotFound)
 		return
 	}
-	if !p.enter(w) {
+	leave := p.enter(w, r)
+	if leave == nil {
 		return
 	}
-	defer p.leave()
+	defer leave()
 	found, done, err := p.find(w, r) //nolint:contextcheck // it is that of the request
 	defer done()
 	switch {

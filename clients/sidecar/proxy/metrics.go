@@ -111,8 +111,41 @@ func outcomeOf(w *recorder, r *http.Request, complete bool) int {
 
 // Write writes the metrics in the text format of Prometheus. Shards is how many the member holds.
 func (m *Metrics) Write(out io.Writer, shards int, age *float64) {
-	// Who reads slowly must not hold what each request needs at its end.
-	_, _ = io.WriteString(out, m.text(shards, age)) // ignore a client that has disconnected
+	// Who reads slowly must not hold what each request needs at its end, nor much memory. A client that has disconnected
+	// is ignored.
+	_, _ = io.WriteString(out, m.text(shards, age))
+	kind := fmt.Sprintf("entity_type=%q", m.kind)
+	m.writeShards(out, "stateful_shard_requests_total", "Requests that the container finished, by shard.",
+		func(b *strings.Builder, s int) {
+			for o, n := range m.byShard[s] {
+				if n > 0 {
+					fmt.Fprintf(b, "stateful_shard_requests_total{%s,shard=\"%d\",outcome=%q} %d\n", kind, s, outcomes[o], n)
+				}
+			}
+		})
+	m.writeShards(out, "stateful_shard_slow_requests_total", "Requests that took longer than 0.5 s, by shard.",
+		func(b *strings.Builder, s int) {
+			if n := m.slow[s]; n > 0 {
+				fmt.Fprintf(b, "stateful_shard_slow_requests_total{%s,shard=\"%d\"} %d\n", kind, s, n)
+			}
+		})
+}
+
+// writeShards writes a counter of each shard, of which there may be many.
+func (m *Metrics) writeShards(out io.Writer, name, help string, write func(*strings.Builder, int)) {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s counter\n", name, help, name)
+	for s := 0; s < len(m.slow); {
+		m.mu.Lock()
+		for ; s < len(m.slow) && b.Len() < 32<<10; s++ {
+			write(b, s)
+		}
+		m.mu.Unlock()
+		if _, err := io.WriteString(out, b.String()); err != nil {
+			return
+		}
+		b.Reset()
+	}
 }
 
 func (m *Metrics) text(shards int, age *float64) string {
@@ -140,20 +173,6 @@ func (m *Metrics) text(shards int, age *float64) string {
 	line("stateful_request_duration_seconds_bucket", kind+`,le="+Inf"`, count)
 	line("stateful_request_duration_seconds_sum", kind, m.sum)
 	line("stateful_request_duration_seconds_count", kind, count)
-	family("stateful_shard_requests_total", "counter", "Requests that the container finished, by shard.")
-	for s, of := range m.byShard {
-		for o, n := range of {
-			if n > 0 {
-				line("stateful_shard_requests_total", fmt.Sprintf("%s,shard=\"%d\",outcome=%q", kind, s, outcomes[o]), n)
-			}
-		}
-	}
-	family("stateful_shard_slow_requests_total", "counter", "Requests that took longer than 0.5 s, by shard.")
-	for s, n := range m.slow {
-		if n > 0 {
-			line("stateful_shard_slow_requests_total", fmt.Sprintf("%s,shard=\"%d\"", kind, s), n)
-		}
-	}
 	family("stateful_shards", "gauge", "Shards that this pod holds.")
 	line("stateful_shards", kind, shards)
 	family("stateful_handled_concurrency", "gauge", "Requests that the container handles now, wherever they entered.")

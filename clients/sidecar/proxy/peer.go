@@ -48,10 +48,11 @@ func (p *Proxy) Peer(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Expect")
 	}
 	strip(r.Header)
-	if !p.enter(w) {
+	leave := p.enter(w, r)
+	if leave == nil {
 		return
 	}
-	defer p.leave()
+	defer leave()
 	p.serve(w, r, &request{
 		key: string(raw), shard: p.o.ShardOf(string(raw), p.o.Shards), version: version, from: from.Revision,
 		forwarded: true, expects: expects, begun: time.Now(),

@@ -49,7 +49,8 @@ type Options struct {
 	Application string
 	// Concurrency is how many requests the container handles at a time, wherever they entered. 0: any number.
 	Concurrency int
-	// MostOpen is how many requests may be open here, those that wait included. More get 503.
+	// MostOpen is how many requests may be open here, those that wait included. More get 503. One with large headers
+	// counts as several.
 	MostOpen int
 	// MostRead is how much of all bodies is in memory because their keys are there. More wait, and then get 503.
 	MostRead int
@@ -62,7 +63,7 @@ type Options struct {
 // Proxy serves requests that enter here, and those that other members forward.
 type Proxy struct {
 	o     Options
-	open  chan struct{}
+	open  *semaphore.Weighted
 	slots chan struct{}
 	// memory is for bodies that have a key, in bytes. It is given in the order in which it was asked for.
 	memory *semaphore.Weighted
@@ -83,7 +84,7 @@ func (p pair) of(r *http.Request) http.RoundTripper {
 
 // New returns a proxy.
 func New(o Options) *Proxy {
-	p := &Proxy{o: o, open: make(chan struct{}, o.MostOpen), memory: semaphore.NewWeighted(int64(o.MostRead))}
+	p := &Proxy{o: o, open: semaphore.NewWeighted(int64(o.MostOpen)), memory: semaphore.NewWeighted(int64(o.MostRead))}
 	if o.Concurrency > 0 {
 		p.slots = make(chan struct{}, o.Concurrency)
 	}
@@ -132,20 +133,33 @@ type request struct {
 
 type requestKey struct{}
 
-// enter counts a request, or refuses one too many.
-func (p *Proxy) enter(w http.ResponseWriter) bool {
-	select {
-	case p.open <- struct{}{}:
-		return true
-	default:
-		p.o.Metrics.refused("open")
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many requests are open in this pod", http.StatusServiceUnavailable)
-		return false
+// enter counts a request, or refuses one too many. The caller must call leave, if there is one.
+func (p *Proxy) enter(w http.ResponseWriter, r *http.Request) (leave func()) {
+	takes := min(1+headerMemory(r.Header)/headerShare, int64(p.o.MostOpen))
+	if p.open.TryAcquire(takes) {
+		return func() { p.open.Release(takes) }
 	}
+	p.o.Metrics.refused("open")
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "too many requests are open in this pod", http.StatusServiceUnavailable)
+	return nil
 }
 
-func (p *Proxy) leave() { <-p.open }
+// headerShare is how much memory for headers a request may need that counts as one. All else that an open request
+// needs is about twice as much.
+const headerShare = 16 << 10
+
+// headerMemory returns about how much memory headers need. Those with no value need a lot, too: there are a few copies
+// of the table.
+func headerMemory(h http.Header) (n int64) {
+	const each = 250
+	for name, values := range h {
+		for _, v := range values {
+			n += int64(each + len(name) + len(v))
+		}
+	}
+	return n
+}
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
 	if !s.forwarded {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 const (
 	// freeRead is how much of each body may be read besides Options.MostRead: a client that sends less never waits.
 	freeRead = 4 << 10
-	// readWithin is how long a client may take to send what memory was given for.
+	// readWithin is how long a client may take to send what is read for its key, and again to send what memory was given
+	// for. Nothing else ends this in queue-proxy, whose time-out leaves a handler alone that still reads.
 	readWithin = 10 * time.Second
 )
 
@@ -25,13 +27,18 @@ var errMemory = errors.New("too many events in structured mode are read at once;
 // reading is a body while a key is looked for in it.
 type reading struct {
 	io.ReadCloser
-	take func() error
+	begin func()
+	take  func() error
 	// read is how much was read, and most how much may be before take.
 	read, most int
 }
 
 // Read implements io.Reader.
 func (b *reading) Read(to []byte) (int, error) {
+	if b.begin != nil {
+		b.begin()
+		b.begin = nil
+	}
 	if b.read == b.most {
 		if err := b.take(); err != nil {
 			return 0, err
@@ -53,6 +60,8 @@ func (p *Proxy) find(w http.ResponseWriter, r *http.Request) (found string, done
 	}
 	control := http.NewResponseController(w)
 	seen := &reading{ReadCloser: body, most: freeRead}
+	limit := func() { _ = control.SetReadDeadline(time.Now().Add(readWithin)) }
+	seen.begin = limit
 	seen.take = func() error {
 		ctx, cancel := context.WithTimeout(r.Context(), p.o.Patience)
 		defer cancel()
@@ -60,11 +69,12 @@ func (p *Proxy) find(w http.ResponseWriter, r *http.Request) (found string, done
 		if r.ContentLength >= 0 {
 			need = min(need, r.ContentLength)
 		}
+		_ = control.SetReadDeadline(time.Time{}) // the wait is not the client's
 		if p.memory.Acquire(ctx, need) != nil {
 			return errMemory
 		}
 		taken = need
-		_ = control.SetReadDeadline(time.Now().Add(readWithin)) // a client that stalls must not hold memory
+		limit()
 		return nil
 	}
 	r.Body = seen
@@ -72,10 +82,12 @@ func (p *Proxy) find(w http.ResponseWriter, r *http.Request) (found string, done
 	if r.Body == seen {
 		r.Body = body
 	}
+	if seen.begin == nil && !errors.Is(err, os.ErrDeadlineExceeded) { // otherwise, the server must not wait for the rest
+		_ = control.SetReadDeadline(time.Time{})
+	}
 	if taken == 0 {
 		return found, func() {}, err
 	}
-	_ = control.SetReadDeadline(time.Time{})
 	if n := int64(seen.read); n < taken {
 		p.memory.Release(taken - n)
 		taken = n
