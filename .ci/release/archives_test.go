@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 )
 
@@ -23,6 +24,19 @@ func TestArchives(t *testing.T) {
 		if len(first) == 0 || !bytes.Equal(first, second) {
 			t.Errorf("%s: two archives of the same files differ", name)
 		}
+	}
+}
+
+// A date without a month and a day, which is what no time gives, is not one that every program reads.
+func TestZipHasADate(t *testing.T) {
+	t.Parallel()
+	raw, err := zipped([]file{{name: "x", mode: 0o755, content: []byte("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In MS-DOS's form, which stands in the header of the first file.
+	if got := binary.LittleEndian.Uint16(raw[12:]); got != 1<<5|1 {
+		t.Errorf("the date is %#x; it must be January 1, 1980", got)
 	}
 }
 
