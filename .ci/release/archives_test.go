@@ -5,6 +5,9 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -77,5 +80,29 @@ func TestFolderOfOthersStays(t *testing.T) {
 	}
 	if err := other.empty(); err == nil {
 		t.Error("a folder with something else was emptied")
+	}
+}
+
+// A release takes long, and is signed last. A key that cannot be read is an error before, and an earlier release stays.
+func TestKeyIsReadFirst(t *testing.T) {
+	t.Setenv("COSIGN_KEY", "cosign.key")
+	r := &release{root: t.TempDir(), out: t.TempDir()}
+	tool := filepath.Join(r.root, ".ci", "tool")
+	if err := os.Mkdir(filepath.Dir(tool), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{marker, "release.yaml"} {
+		if err := r.file(name, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.write(t.Context()); err == nil || !strings.Contains(err.Error(), "COSIGN_KEY") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(r.out, "release.yaml")); err != nil {
+		t.Errorf("the earlier release is gone: %v", err)
 	}
 }
