@@ -300,6 +300,8 @@ uninstall: ## Uninstall the controller from the cluster of KUBECONFIG
 REPOSITORY ?= ghcr.io/knative-cdevents/knative-cdevents
 DOWNLOADS ?= https://github.com/knative-cdevents/knative-cdevents/releases/download/$(VERSION)
 RELEASE := release
+SOURCE = https://github.com/knative-cdevents/knative-cdevents/blob/$(VERSION)
+NOTES = [What it has]($(SOURCE)/CHANGELOG.md), [how to install it]($(SOURCE)/docs/install.md), [how to verify it]($(SOURCE)/SECURITY.md\#verify-a-release).
 # The systems of the plugin; fewer of them for a try.
 PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -331,7 +333,7 @@ release-vex: ## Write what is known of vulnerabilities to release-vex/, as OpenV
 .PHONY: release-draft
 release-draft: ## Put what these targets have written onto a draft of the release page (needs gh, https://cli.github.com)
 	@tar -czf release-clients.tar.gz release-clients
-	@gh release create '$(VERSION)' --draft --verify-tag --title '$(VERSION)' --notes 'See CHANGELOG.md.' $$(find '$(RELEASE)' -maxdepth 1 -type f) release-vex/* release-clients.tar.gz
+	@gh release create '$(VERSION)' --draft --verify-tag --title '$(VERSION)' --notes '$(NOTES)' $$(find '$(RELEASE)' -maxdepth 1 -type f) release-vex/* release-clients.tar.gz
 
 .PHONY: notice
 notice: bin/release ## Write NOTICE, the list of what others have made

@@ -116,6 +116,11 @@ func (r *release) modules() error {
 
 // write makes all parts. Checksums come last, as they cover the others, and signatures after them.
 func (r *release) write(ctx context.Context) error {
+	// First, as the rest takes long: a wrong key or password is an error at once.
+	public, err := r.publicKey(ctx)
+	if err != nil {
+		return err
+	}
 	if err := r.empty(); err != nil {
 		return err
 	}
@@ -146,7 +151,7 @@ func (r *release) write(ctx context.Context) error {
 	if err := r.checksums(); err != nil {
 		return err
 	}
-	return r.sign(ctx, built, chart)
+	return r.sign(ctx, public, built, chart)
 }
 
 // marker says that a folder was written by this program, and may be emptied.

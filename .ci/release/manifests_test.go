@@ -185,7 +185,8 @@ func TestDocumentsNameFilesOfARelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := regexp.MustCompile(`(?:\$RELEASE|knative-cdevents/releases/download/v[0-9.]+|\brelease)/([a-z-]+\.yaml)`)
+	file := regexp.MustCompile(`(?:\$RELEASE|knative-cdevents/releases/download/v[0-9.]+|\brelease)/([a-z-]+\.(?:yaml|txt))`)
+	others := []string{"cdevents.yaml", "images.txt"}
 	found := 0
 	for _, page := range append(pages, "../../README.md") {
 		raw, err := os.ReadFile(page)
@@ -194,7 +195,7 @@ func TestDocumentsNameFilesOfARelease(t *testing.T) {
 		}
 		for _, name := range file.FindAllStringSubmatch(string(raw), -1) {
 			found++
-			if name[1] != "cdevents.yaml" && !slices.ContainsFunc(bundles, func(m manifest) bool { return m.name == name[1] }) {
+			if !slices.Contains(others, name[1]) && !slices.ContainsFunc(bundles, func(m manifest) bool { return m.name == name[1] }) {
 				t.Errorf("%s names %s, which no release has", page, name[1])
 			}
 		}

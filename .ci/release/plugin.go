@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // maxPlugin is what the plugin may have, unpacked. One that registers the types of all of Kubernetes, as client-go's
@@ -136,11 +137,14 @@ func gzipped(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// zipEpoch is the first time that a zip archive knows.
+var zipEpoch = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
+
 func zipped(files []file) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, f := range files {
-		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate}
+		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: zipEpoch}
 		h.SetMode(os.FileMode(f.mode)) //nolint:gosec // permissions
 		to, err := w.CreateHeader(h)
 		if err != nil {

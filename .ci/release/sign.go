@@ -16,9 +16,22 @@ import (
 // key alone vouches for a release.
 var noLog = []string{"--use-signing-config=false", "--tlog-upload=false", "--yes"}
 
+// publicKey returns the public key of COSIGN_KEY, or nothing if there is none. It needs the key's password.
+func (r *release) publicKey(ctx context.Context) (string, error) {
+	key := os.Getenv("COSIGN_KEY")
+	if key == "" {
+		return "", nil
+	}
+	public, err := r.tool(ctx, nil, "", "cosign", "public-key", "--key="+key)
+	if err != nil {
+		return "", fmt.Errorf("reading COSIGN_KEY with COSIGN_PASSWORD: %w", err)
+	}
+	return public, nil
+}
+
 // sign signs checksums.txt, and with it every file and, by images.txt, every image. What was pushed gets signatures
 // of its own, and images their SBOM and provenance as attestations. Without COSIGN_KEY, nothing is signed.
-func (r *release) sign(ctx context.Context, built []image, chart string) error {
+func (r *release) sign(ctx context.Context, public string, built []image, chart string) error {
 	key := os.Getenv("COSIGN_KEY")
 	if key == "" {
 		fmt.Fprintln(os.Stderr, "nothing is signed: COSIGN_KEY names no key")
@@ -33,10 +46,6 @@ func (r *release) sign(ctx context.Context, built []image, chart string) error {
 		return err
 	}
 	// The release page needs it, and whoever has only the key of a secret store has no file of it.
-	public, err := r.tool(ctx, nil, "", "cosign", "public-key", "--key="+key)
-	if err != nil {
-		return err
-	}
 	if err := r.file("cosign.pub", []byte(public)); err != nil {
 		return err
 	}

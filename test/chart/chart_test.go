@@ -17,7 +17,6 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
-	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -218,8 +217,26 @@ func TestAnotherNamespace(t *testing.T) {
 func TestLint(t *testing.T) {
 	t.Parallel()
 	for _, m := range lint.RunAll(folder, nil, namespace).Messages {
-		if m.Severity > support.InfoSev {
-			t.Error(m)
-		}
+		t.Error(m)
+	}
+}
+
+// Catalogs load the chart's icon from this repository.
+func TestIcon(t *testing.T) {
+	t.Parallel()
+	c, err := loader.LoadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, found := strings.CutPrefix(c.Metadata.Icon, "https://raw.githubusercontent.com/knative-cdevents/knative-cdevents/main/")
+	if !found {
+		t.Fatalf("the icon is %q, which is no file of this repository", c.Metadata.Icon)
+	}
+	icon, err := os.ReadFile(filepath.Join("../..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(icon), "<svg ") {
+		t.Errorf("%s is no SVG", path)
 	}
 }
