@@ -10,8 +10,8 @@ import (
 
 // An outage is plain to see, and no rate has to be estimated for it: most of the canary's requests fail, in
 // every window for minutes on end, while hardly any of the baseline's fail. The sequential tests count a bad
-// minute once, however many of its requests fail, because a healthy pod may have some. So they would let a
-// canary that answers nobody run for a quarter of an hour. Like a crash loop, an outage fails at once, and is
+// minute once, however many of its requests fail, because a healthy pod may have some. So a canary that answers
+// no request at all would run for a quarter of an hour. Like a crash loop, an outage fails at once, and is
 // no part of Alpha: requests that are equally likely to fail at both sides do not do this.
 type outage struct {
 	// Canary and Baseline count the requests since it began.

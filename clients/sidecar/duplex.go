@@ -35,7 +35,7 @@ func duplex(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// whole is the body of a request over HTTP/1.1. If it has an error, nobody knows where it ends. The server looks for
+// whole is the body of a request over HTTP/1.1. After an error, its end is unknown. The server looks for
 // this only if it is not duplex, and would take what follows for the next request.
 type whole struct {
 	io.ReadCloser

@@ -55,8 +55,8 @@ func asQueueProxy(entry http.Handler) http.Handler {
 			r.Header.Set("X-Forwarded-For", strings.Join(append(r.Header.Values("X-Forwarded-For"), sender), ", "))
 		}
 		defer func() {
-			// A handler whose answer was cut panics, and the time-out of Serving passes that to nobody once it has passed:
-			// the request would stay in memory for ever. If the request has ended, nobody needs to know.
+			// A handler whose answer was cut panics. Once Serving's time-out has answered, it no longer receives such a panic,
+			// and the handler would wait forever. A request that has ended does not need it.
 			if p := recover(); p != nil && (p != http.ErrAbortHandler || r.Context().Err() == nil) { //nolint:errorlint // it is this one
 				panic(p)
 			}

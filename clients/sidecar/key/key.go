@@ -226,7 +226,7 @@ func attributeOf(event []byte, name string) string {
 	return string(value) // a number or a boolean
 }
 
-// ignored is a value of JSON that nobody needs.
+// ignored is a JSON value that is not needed.
 type ignored struct{}
 
 // UnmarshalJSON implements json.Unmarshaler.
