@@ -99,7 +99,7 @@ func (a *alone) spread() (times float64, known bool) {
 func (t *test) aboveLimit(before past, m Metric) float64 {
 	own, known := t.Alone.spread()
 	known = known && before.enough()
-	times := max(own, t.Clusters.spreadOfPods(), before.spread(m, t.Bound))
+	times := max(own, t.spreadOfPods(before, m))
 	return t.mixed(m, func(stretch mark) float64 {
 		e := logMean(stretch.Above)
 		if known {

@@ -53,9 +53,8 @@ func (o *outage) add(t table, all tally, long time.Duration) {
 func (d *metricData) outage(v analysis, m Metric) bool {
 	t, o := d.Tests[0], d.Outage
 	was, _ := v.worst.of(m, t.Bound)
-	spread := max(t.Clusters.spreadOfPods(), v.past.spread(m, t.Bound))
 	return o.Long >= outageTime && o.Canary.rate() > m.negligible() &&
-		min(o.Canary.K/spread, o.Baseline.N) >= outageRequests &&
+		min(o.Canary.K/t.spreadOfPods(v.past, m), o.Baseline.N) >= outageRequests &&
 		max(o.Baseline.rate(), was.rate()) < outageOthers &&
 		o.Canary.odds() > t.differing(v.past, m)*o.Baseline.odds()
 }

@@ -65,5 +65,10 @@ func (t *test) warn(before past, m Metric) float64 {
 // spread returns how many bad requests count as one, and whether the windows have enough data.
 func (t *test) spread(before past, m Metric) (times float64, known bool) {
 	own, known := t.Clusters.spreadOfWindows()
-	return max(own, t.Clusters.spreadOfPods(), before.spread(m, t.Bound)), known
+	return max(own, t.spreadOfPods(before, m)), known
+}
+
+// spreadOfPods returns how many times more pods vary than chance explains, in the run and before it, at least 1.
+func (t *test) spreadOfPods(before past, m Metric) float64 {
+	return max(t.Clusters.spreadOfPods(), before.spread(m, t.Bound))
 }

@@ -121,7 +121,7 @@ func (d *metricData) worsened(m Metric, w worst, before past) (t *test, was floa
 		}
 		now := t.Recent.tally()
 		// Requests that fail in clusters count as fewer.
-		spread := max(before.spread(m, t.Bound), t.Clusters.spreadOfPods())
+		spread := t.spreadOfPods(before, m)
 		low, _ := wilson(tally{N: now.N / spread, K: now.K / spread}, worsenedDeviations)
 		if now.N >= recentRequests && low > timesOdds(max(past.rate(), m.negligible()), m.Kind.kind().traits().gross()) {
 			return t, past.rate()
