@@ -229,9 +229,9 @@ conformance-sidecar: e2e-cluster ## Run Knative's own tests of what a container 
 
 .PHONY: compare
 compare: PARTS = serving,eventing,prometheus
-compare: e2e-cluster ## Have real Flagger and gates judge the same releases, and ApiServerSource report the same changes, on real Knative (2 h); RUN='TestRivals/errors' for some
+compare: e2e-cluster ## Have real Flagger and gates judge the same releases, and ApiServerSource report the same changes, on real Knative (2 h); RUN='TestRivals/errors' for some, KUBEWATCH=a program of kubewatch
 	@mkdir -p bin
-	@$(E2E_ENV) E2E_FULL=true E2E_RIVALS=$(CURDIR)/bin/compare.md E2E_PARALLEL=5 $(GOTEST) -tags e2e -count=1 -timeout 170m -parallel 100 -v -run '$(or $(RUN),TestRival)' ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+	@$(E2E_ENV) E2E_FULL=true E2E_RIVALS=$(CURDIR)/bin/compare.md E2E_KUBEWATCH=$(KUBEWATCH) E2E_PARALLEL=5 $(GOTEST) -tags e2e -count=1 -timeout 170m -parallel 100 -v -run '$(or $(RUN),TestRival)' ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
 
 .PHONY: e2e-cluster
 e2e-cluster:
