@@ -135,7 +135,7 @@ type sentChange struct {
 // sent returns the objects of Serving and the changes of Deployments in this namespace, as they came.
 func (k *kubewatch) sent() (serving []oracle.Object, deployments []sentChange) {
 	k.s.Helper()
-	came, err := k.sink.events(k.s.Context())
+	came, err := k.sink.requests(k.s.Context())
 	k.s.must(err)
 	types := map[string]string{"create": "add", "update": "update", "delete": "delete"}
 	for _, e := range came {

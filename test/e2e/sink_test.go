@@ -92,6 +92,20 @@ func (e event) String() string {
 
 // events returns all requests so far.
 func (k *sink) events(ctx context.Context) ([]event, error) {
+	all, err := k.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := all[i].read(); err != nil {
+			return nil, fmt.Errorf("request %d has no JSON body: %w: %s", all[i].Number, err, all[i])
+		}
+	}
+	return all, nil
+}
+
+// requests returns all requests so far, and reads none.
+func (k *sink) requests(ctx context.Context) ([]event, error) {
 	path, err := suite.Workloads.Request(ctx, k.ns, k.selector)
 	if err != nil {
 		return nil, err
@@ -103,11 +117,6 @@ func (k *sink) events(ctx context.Context) ([]event, error) {
 	var all []event
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, fmt.Errorf("parsing the sink's requests: %w", err)
-	}
-	for i := range all {
-		if err := all[i].read(); err != nil {
-			return nil, fmt.Errorf("request %d has no JSON body: %w: %s", all[i].Number, err, all[i])
-		}
 	}
 	return all, nil
 }
