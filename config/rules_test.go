@@ -321,7 +321,12 @@ var sourceRules = map[string]rule{
 	"a URI as object":       {spec: `{"sink":{"uri":{"scheme":"http"}}}`, where: "spec.sink.uri"},
 	"no topic":              {spec: uri("kafka://b1:9092,b2:9092"), where: "spec.sink.uri", both: "it must end with the name of a topic"},
 	"a query for a topic":   {spec: uri("kafka://b1/events?acks=1"), where: "spec.sink.uri", ours: "neither a query nor a fragment"},
-	"a user of Kafka":       {spec: uri("kafkas://me@b1/events"), where: "spec.sink.uri", ours: "specify user and password in spec.auth"},
+	"a user of Kafka":       {spec: uri("kafkas://me@b1/events"), where: "spec.sink.uri", both: "must not contain a user or a password; put them into a Secret that spec.auth names"},
+	"a password":            {spec: uri("HTTPS://me:secret@sink:8443/a?b"), where: "spec.sink.uri", both: "must not contain a user or a password; put them into a Secret that spec.auth names"},
+	"a user":                {spec: uri("http://me@sink"), where: "spec.sink.uri", both: "must not contain a user or a password"},
+	"an empty user":         {spec: uri("http://@sink"), where: "spec.sink.uri", both: "must not contain a user or a password"},
+	"two users":             {spec: uri("http://me@you@sink"), where: "spec.sink.uri", both: "must not contain a user or a password"},
+	"letters of a user":     {spec: letter(`{"uri":"http://me:secret@letters"}`), where: "spec.delivery.deadLetterSink.uri", both: "must not contain a user or a password; spec.auth has those of the sink"},
 	"no letters":            {spec: letter(`{}`), where: "spec.delivery.deadLetterSink", both: "neither ref nor uri"},
 	"letters to a Pod":      {spec: letter(`{"ref":{"apiVersion":"v1","kind":"Pod","name":"a"}}`), where: "spec.delivery.deadLetterSink.ref", both: "cannot receive events; use a Broker"},
 	"letters to nobody":     {spec: letter(`{"uri":"http://"}`), where: "spec.delivery.deadLetterSink.uri", ours: "has an empty hostname"},
@@ -363,7 +368,7 @@ func extensions(n int) string {
 }
 
 var rightSources = []string{
-	uri("http://sink"), uri("HTTPS://me:secret@sink:8443/a?b"), uri("http://[fd00::1]:80/"), uri("kafka://b1:9092,b2:9092/events.new-1_a"),
+	uri("http://sink"), uri("HTTPS://sink:8443/a?b=c@d"), uri("http://sink/me:you@home"), uri("http://[fd00::1]:80/"), uri("kafka://b1:9092,b2:9092/events.new-1_a"),
 	kindOf("v1", "Service"), kindOf("eventing.knative.dev/v1", "Broker"), kindOf("serving.knative.dev/v1", "Route"), kindOf("example.com/v1", "Any"),
 	`{"sink":{"uri":"/a:b","ref":{"apiVersion":"v1","kind":"Service","name":"cart"}}}`,
 	letter(`{"uri":"http://letters"}`),

@@ -83,6 +83,13 @@ func checkAbsolute(field string, u *apis.URL, schemes transport.Schemes) error {
 		return Problemf("InvalidURI", "%s.uri is %s; its scheme must be %s", field, Redacted(u), schemes)
 	case u.URL().Hostname() == "":
 		return Problemf("InvalidURI", "%s.uri is %s, which has an empty hostname; use %s", field, Redacted(u), scheme.Form)
+	case u.User != nil:
+		instead := "put them into a Secret that spec.auth names"
+		if field == LetterField {
+			instead = "spec.auth has those of the sink, and a dead letter sink gets none"
+		}
+		return Problemf("InvalidURI", "%s.uri has a user for %s; it must not contain a user or a password; %s",
+			field, Redacted(u), instead)
 	}
 	if err := schemes.Check(u.URL()); err != nil {
 		return Problemf("InvalidURI", "%s.uri is %s, which cannot be used: %v", field, Redacted(u), err)
