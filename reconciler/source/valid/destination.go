@@ -7,16 +7,24 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
+	"knative.dev/pkg/ptr"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
-// maxURI bounds the URI of a destination, in bytes, as the schema does.
-const maxURI = 2048
+// The limits of what a destination consists of, in bytes, as the schema has them.
+const (
+	maxURI      = 2048
+	maxCACerts  = 64 << 10
+	maxAudience = 1024
+	// maxName limits the group and the name of an address.
+	maxName = 253
+)
 
 // Destination validates a destination of a source in the namespace without
 // resolving it.
@@ -24,6 +32,11 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 	switch {
 	case d.URI != nil && len(d.URI.String()) > maxURI:
 		return Problemf("InvalidURI", "%s.uri has more than %d bytes; use a shorter one", field, maxURI)
+	case d.CACerts != nil && len(*d.CACerts) > maxCACerts:
+		return Problemf("InvalidField", "%s.CACerts has more than %d bytes; name only the authorities that the sink needs",
+			field, maxCACerts)
+	case d.Audience != nil && len(*d.Audience) > maxAudience:
+		return Problemf("InvalidField", "%s.audience has more than %d bytes; use a shorter one", field, maxAudience)
 	case d.Ref == nil && d.URI == nil:
 		return Problemf("SinkMissing", "%s has neither ref nor uri; specify one of them", field)
 	case d.Ref == nil:
@@ -37,6 +50,20 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 	}
 	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
 		return Problemf("InvalidReference", "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
+	}
+	for _, part := range []struct {
+		name, text string
+		atMost     int
+	}{
+		{"apiVersion", d.Ref.APIVersion, maxName + len("/") + validation.LabelValueMaxLength},
+		{"kind", d.Ref.Kind, validation.LabelValueMaxLength},
+		{"name", d.Ref.Name, maxName},
+		{"group", d.Ref.Group, maxName},
+		{"address", ptr.StringValue(d.Ref.Address), maxName},
+	} {
+		if len(part.text) > part.atMost {
+			return Problemf("InvalidReference", "%s.ref.%s has more than %d bytes; use a shorter one", field, part.name, part.atMost)
+		}
 	}
 	return checkReach(field, namespace, d.Ref)
 }
