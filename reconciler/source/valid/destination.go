@@ -7,10 +7,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
-	"knative.dev/pkg/ptr"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -22,8 +21,8 @@ const (
 	maxURI      = 2048
 	maxCACerts  = 64 << 10
 	maxAudience = 1024
-	// maxName limits the group and the name of an address.
-	maxName = 253
+	maxName     = 253
+	maxKind     = 63
 )
 
 // Destination validates a destination of a source in the namespace without
@@ -55,14 +54,15 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 		name, text string
 		atMost     int
 	}{
-		{"apiVersion", d.Ref.APIVersion, maxName + len("/") + validation.LabelValueMaxLength},
-		{"kind", d.Ref.Kind, validation.LabelValueMaxLength},
+		{"apiVersion", d.Ref.APIVersion, maxName + len("/") + maxKind},
+		{"kind", d.Ref.Kind, maxKind},
 		{"name", d.Ref.Name, maxName},
 		{"group", d.Ref.Group, maxName},
-		{"address", ptr.StringValue(d.Ref.Address), maxName},
+		{"address", ptr.Deref(d.Ref.Address, ""), maxName},
 	} {
 		if len(part.text) > part.atMost {
-			return Problemf("InvalidReference", "%s.ref.%s has more than %d bytes; use a shorter one", field, part.name, part.atMost)
+			return Problemf("InvalidReference", "%s.ref.%s has more than %d bytes; use a shorter one", field, part.name,
+				part.atMost)
 		}
 	}
 	return checkReach(field, namespace, d.Ref)
