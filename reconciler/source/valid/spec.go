@@ -106,7 +106,8 @@ func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
 	for _, err := range each(err) {
 		all = append(all, Problemf("InvalidDelivery", "%v", err))
 	}
-	if d := s.Spec.Delivery; d != nil && d.Retry != nil && d.DeadLetterSink == nil && v1alpha1.UnreadIn(s.Unread, LetterField) == nil {
+	unread := v1alpha1.UnreadIn(s.Unread, LetterField)
+	if d := s.Spec.Delivery; d != nil && d.Retry != nil && d.DeadLetterSink == nil && unread == nil {
 		all = append(all, Problemf("InvalidDelivery", "spec.delivery.retry is set, and it needs deadLetterSink, which gets the "+
 			"event after so many retries; without both, an event is retried until the sink accepts it"))
 	}
