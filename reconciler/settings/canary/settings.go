@@ -130,8 +130,9 @@ var keys = []string{
 func Check(c *corev1.ConfigMap) (Settings, error) {
 	s, err := FromConfigMap(c)
 	for _, key := range Unknown(c) {
-		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %s is not a setting; the settings are %s, %s, %s, %s, %s, %s, %s<name> and %s<name>",
-			c.Namespace, c.Name, key, intervalKey, timeoutKey, bodyKey, seriesKey, sleepKey, prometheusKey, mappingPrefix, queryPrefix))
+		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %s is not a setting; the settings are %s, %s, %s, %s, %s, %s, "+
+			"%s<name> and %s<name>", c.Namespace, c.Name, key, intervalKey, timeoutKey, bodyKey, seriesKey, sleepKey,
+			prometheusKey, mappingPrefix, queryPrefix))
 	}
 	return s, err
 }
