@@ -25,11 +25,11 @@ const cluster = "6f1e2c1a-8f0e-4a55-9d3c-1f1f1c6f7a10"
 // parsers maps each ConfigMap to the controller's parser.
 var parsers = map[string]func(*corev1.ConfigMap) error{
 	settings.Name: func(c *corev1.ConfigMap) error {
-		_, err := settings.FromConfigMap(settings.Default(cluster), c)
+		_, err := settings.Check(c)
 		return err
 	},
 	canary.Name: func(c *corev1.ConfigMap) error {
-		_, err := canary.FromConfigMap(c)
+		_, err := canary.Check(c)
 		return err
 	},
 	"config-logging": func(c *corev1.ConfigMap) error {
@@ -92,6 +92,9 @@ func TestExamplesShowTheDefaults(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(c.Data["_example"]), &example.Data); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := settings.Check(example); err != nil {
+			t.Error(err)
+		}
 		s, err := settings.FromConfigMap(settings.Default(cluster), example)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +129,7 @@ func TestMappingsAreShipped(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(c.Data["_example"]), &example.Data); err != nil {
 			t.Fatal(err)
 		}
-		shown, err := canary.FromConfigMap(example)
+		shown, err := canary.Check(example)
 		if err != nil || shown.Interval != canary.Default().Interval || shown.SleepAfter != canary.Default().SleepAfter || shown.Limits != canary.Default().Limits {
 			t.Errorf("the example does not show the defaults: %+v, %v", shown, err)
 		}

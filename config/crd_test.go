@@ -74,6 +74,7 @@ func TestNoFieldIsLost(t *testing.T) {
 	// These accept only certain values.
 	source.Spec.CDEvents.Version = "0.4"
 	source.Spec.Replay = v1alpha1.ReplayCurrent
+	source.Spec.Auth.Authorization.Name, source.Spec.Auth.ClientCertificate.Name = "hook", "pair"
 	linear, structured := eventingduckv1.BackoffPolicyLinear, eventingduckv1.DeliveryFormatJson
 	source.Spec.Delivery.BackoffPolicy, source.Spec.Delivery.Format = &linear, &structured
 	timeout := "PT30S"

@@ -104,6 +104,9 @@ func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	t.Run("rules of sources", func(t *testing.T) {
 		checkSourceRules(t, untyped.Resource(v1alpha1.SourceResource).Namespace("default"))
 	})
+	t.Run("owners of sources", func(t *testing.T) {
+		checkOwners(t, untyped.Resource(v1alpha1.SourceResource).Namespace("default"))
+	})
 	t.Run("each metric has its owner", func(t *testing.T) {
 		applied := untyped.Resource(v1alpha1.GateResource).Namespace("default")
 		var is *unstructured.Unstructured

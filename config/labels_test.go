@@ -70,7 +70,17 @@ func TestPageListsEveryLabel(t *testing.T) {
 			t.Errorf("docs/api.md lists %s, which nothing uses", name)
 		}
 	}
-	// The same name in two domains confuses.
+	// The same name in two domains confuses, and so does one that is both a label and an annotation.
+	before, annotations, _ := strings.Cut(string(page), "\n### Annotations\n")
+	_, labels, found := strings.Cut(before, "\n### Labels\n")
+	if !found {
+		t.Fatal("the page has no table of labels before that of annotations")
+	}
+	for _, name := range regexp.MustCompile("/([a-z][a-z-]*)`").FindAllStringSubmatch(labels, -1) {
+		if strings.Contains(annotations, "/"+name[1]+"`") {
+			t.Errorf("%s is a label and an annotation", name[1])
+		}
+	}
 	domains := map[string]string{}
 	for _, name := range listed {
 		domain, short, _ := strings.Cut(name, "/")

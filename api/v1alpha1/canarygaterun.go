@@ -19,7 +19,7 @@ const (
 // Service.
 const (
 	FinishedRunLabel     = GroupName + "/finished"
-	RunServiceAnnotation = GroupName + "/service"
+	RunServiceAnnotation = GroupName + "/judged-service"
 )
 
 // AnnotateOwner repeats the spec in the annotations.

@@ -113,7 +113,7 @@ func joined(err error) []error {
 // Kubernetes, which the plugin has no use for.
 var configs = map[string]func(*corev1.ConfigMap) error{
 	settings.Name:    parsed(settings.Check),
-	canary.Name:      parsed(canary.FromConfigMap),
+	canary.Name:      parsed(canary.Check),
 	"config-logging": parsed(logging.NewConfigFromConfigMap),
 }
 

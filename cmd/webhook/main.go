@@ -76,10 +76,10 @@ func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	return configmaps.NewAdmissionController(ctx, configWebhook, "/config", constructors)
 }
 
-// constructors parse each ConfigMap exactly as its consumers do.
+// constructors parse each ConfigMap as its consumers do. Those of our own refuse unknown keys, too, which consumers ignore.
 var constructors = configmap.Constructors{
 	settings.Name:          settings.Check,
-	canary.Name:            canary.FromConfigMap,
+	canary.Name:            canary.Check,
 	"config-logging":       logging.NewConfigFromConfigMap,
 	elections.Name:         elections.Check,
 	"config-observability": func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },

@@ -67,7 +67,7 @@ func TestRefusedSources(t *testing.T) {
 		"must end with the name of a topic": func(a *admitted) {
 			a.Spec.Sink.URI = &apis.URL{Scheme: "kafka", Host: "b1:9092,b2:9092"}
 		},
-		"specify user and password in spec.auth": func(a *admitted) {
+		"a Secret that spec.auth names": func(a *admitted) {
 			a.Spec.Sink.URI = &apis.URL{Scheme: "kafkas", User: url.User("me"), Host: "b1:9092", Path: "/releases"}
 		},
 	} {

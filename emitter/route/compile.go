@@ -17,6 +17,9 @@ const (
 	maxDepth      = 8
 	maxExpression = 1024
 	maxNesting    = 32
+	// maxAttributes limits those that one filter compares, and maxCompared the text of each, in bytes.
+	maxAttributes = 64
+	maxCompared   = 4 << 10
 )
 
 // MaxExpressions limits the CESQL expressions of a source together, in bytes. Parsing takes
@@ -142,8 +145,14 @@ func dialects(f *v1alpha1.Filter) []string {
 }
 
 func newComparison(with map[string]string, by func(value, text string) bool) (Filter, error) {
+	if len(with) > maxAttributes {
+		return nil, fmt.Errorf("it compares %d attributes; it must not compare more than %d", len(with), maxAttributes)
+	}
 	for name, text := range with {
 		switch {
+		case len(text) > maxCompared:
+			return nil, fmt.Errorf("it compares the attribute %s with %d bytes; it must not be more than %d", name, len(text),
+				maxCompared)
 		case name == "" || text == "":
 			return nil, errNotAFilter
 		case !v1alpha1.IsAttribute(name):

@@ -36,6 +36,7 @@ const (
 	shortest       = 100 * time.Millisecond
 	longestTimeout = time.Hour
 	longestWait    = 24 * time.Hour
+	mostRetries    = 1000
 	// spread is the jitter of waiting times, so that events that failed together are not
 	// retried together.
 	spread = 0.2
@@ -74,8 +75,12 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 	}
 	var errs []error
 	if spec.Retry != nil {
-		if p.Retries = int(*spec.Retry); p.Retries < 0 {
+		switch p.Retries = int(*spec.Retry); {
+		case p.Retries < 0:
 			errs = append(errs, fmt.Errorf("spec.delivery.retry is %d and must not be negative", p.Retries))
+		case p.Retries > mostRetries:
+			errs = append(errs, fmt.Errorf("spec.delivery.retry is %d; it must not be more than %d; without retry, an event "+
+				"is retried until the sink accepts it", p.Retries, mostRetries))
 		}
 	}
 	for _, d := range []struct {

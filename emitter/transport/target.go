@@ -12,7 +12,7 @@ import (
 
 // Target is where to send for one source.
 type Target struct {
-	// URL of the sink, with user, path and query.
+	// URL of the sink, with path and query.
 	URL string
 	// CACerts are further certificate authorities to trust, in PEM.
 	CACerts string
@@ -22,8 +22,7 @@ type Target struct {
 	Credentials credentials.References
 }
 
-// String returns scheme and host. User, query and path of a webhook's URL are often its
-// password.
+// String returns scheme and host. Query and path of a webhook's URL are often its password.
 func (t Target) String() string {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" {

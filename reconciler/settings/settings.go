@@ -200,7 +200,7 @@ func Check(c *corev1.ConfigMap) (Settings, error) {
 }
 
 // Unknown returns keys that are typos, or come from a later version. They are logged
-// and ignored, so that a downgrade works.
+// and ignored, so that a downgrade works. ConfigMap config-canary is treated alike.
 func Unknown(c *corev1.ConfigMap) []string {
 	var out []string
 	for key := range c.Data {

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/ptr"
 
@@ -133,7 +134,9 @@ func TestValidSpecs(t *testing.T) {
 				{CESQL: "subject LIKE '%cart%'"},
 				{CESQL: "team != 'shop'"},
 			}
-			s.Spec.Delivery = &eventingduckv1.DeliverySpec{Retry: ptr.Int32(3), BackoffDelay: ptr.String("PT1S")}
+			s.Spec.Delivery = &eventingduckv1.DeliverySpec{
+				Retry: ptr.Int32(3), BackoffDelay: ptr.String("PT1S"), DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters.example")},
+			}
 			s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.4"}
 			s.Spec.Environment = &v1alpha1.Environment{ID: "production", Source: "/environments"}
 			s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": "web"}}

@@ -140,14 +140,6 @@ func checkSink(refs References, sink *url.URL, all []hosts.Host, rules Rules) er
 			"which a token is sent; "+
 			"a request can have only one Authorization header: remove spec.auth.authorization, or use a sink without an "+
 			"audience", refs.Audience)
-	case refs.Authorization.Name != "" && sink.User != nil:
-		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the URI of the sink at %s also "+
-			"contains a user; "+
-			"a request can have only one Authorization header: remove one of them", at)
-	case refs.Audience != "" && sink.User != nil:
-		return wrong("TwoAuthorizations", "The URI of the sink at %s contains a user, and the sink has the audience "+
-			"%q, for which a token is sent; "+
-			"a request can have only one Authorization header: remove one of them", at, refs.Audience)
 	case strings.EqualFold(sink.Scheme, rules.Secure):
 		return nil
 	case static:

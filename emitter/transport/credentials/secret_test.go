@@ -99,7 +99,6 @@ func TestWithheldSecrets(t *testing.T) {
 		{"plain http", newSecret(), newReferences(withHeader), "http://hooks.example.com/in", "SinkNotEncrypted", []string{"http://hooks.example.com", "https"}},
 		{"plain http within the cluster", newSecret(), newReferences(withHeader), "http://a.shop.svc.cluster.local", "SinkNotEncrypted", []string{"https"}},
 		{"a certificate over plain http", newSecret(withPair(pair)), newReferences(withCertificate), "http://hooks.example.com", "SinkNotEncrypted", nil},
-		{"a user in the URI", newSecret(), newReferences(withHeader), "https://me:" + secret + "@hooks.example.com", "TwoAuthorizations", []string{"https://hooks.example.com", "remove"}},
 		{"with an audience", newSecret(), newReferences(withHeader, withAudience("a")), sink, "TwoAuthorizations", []string{`"a"`, "spec.auth.authorization"}},
 		{"certificate in a Secret of another type", newSecret(), newReferences(withCertificate), sink, "InvalidClientCertificate", []string{"kubernetes.io/tls"}},
 		{"not PEM", newSecret(withPair(certs.Pair{Certificate: []byte(secret), Key: []byte(secret)})), newReferences(withCertificate), sink, "InvalidClientCertificate", []string{"tls.crt", "tls.key"}},

@@ -111,10 +111,6 @@ func newRequest(ctx context.Context, to string) (*http.Request, hosts.Host, erro
 	if err != nil {
 		return nil, host, fmt.Errorf("the sink's URI cannot be used: the host %w", err)
 	}
-	if user := req.URL.User; user != nil {
-		password, _ := user.Password()
-		req.SetBasicAuth(user.Username(), password)
-	}
 	req.Header.Set("User-Agent", userAgent)
 	// This header is not sent. It lets net/http repeat the request if the idle connection
 	// turns out to be closed; a duplicate is the same event.

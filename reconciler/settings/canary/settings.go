@@ -31,6 +31,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/promquery"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape/limits"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/hosts"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
 // Name of the ConfigMap, in the controller's namespace.
@@ -119,6 +120,36 @@ func (s Settings) Reader(runtime string) *mapping.Reader {
 // Entry returns the reader for queue-proxy.
 func (s Settings) Entry() *mapping.Reader { return s.entry }
 
+// keys of the ConfigMap, beside one for each mapping and query.
+var keys = []string{
+	intervalKey, timeoutKey, bodyKey, seriesKey, sleepKey, prometheusKey, configmap.ExampleKey,
+}
+
+// Check rejects a ConfigMap with an invalid value or an unknown key before it takes effect. FromConfigMap reads one that is
+// already in effect, and ignores unknown keys.
+func Check(c *corev1.ConfigMap) (Settings, error) {
+	s, err := FromConfigMap(c)
+	for _, key := range Unknown(c) {
+		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %s is not a setting; the settings are %s, %s, %s, %s, %s, %s, "+
+			"%s<name> and %s<name>", c.Namespace, c.Name, key, intervalKey, timeoutKey, bodyKey, seriesKey, sleepKey,
+			prometheusKey, mappingPrefix, queryPrefix))
+	}
+	return s, err
+}
+
+// Unknown returns keys that are typos, or come from a later version. They are logged and ignored, so that a downgrade
+// works. ConfigMap config-cdevents is treated alike.
+func Unknown(c *corev1.ConfigMap) []string {
+	var out []string
+	for key := range c.Data {
+		if !slices.Contains(keys, key) && !strings.HasPrefix(key, mappingPrefix) && !strings.HasPrefix(key, queryPrefix) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // FromConfigMap parses the ConfigMap on top of the defaults.
 func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 	s := Default()
@@ -139,17 +170,8 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 	errs = append(errs, s.readQueries(c.Data))
 	texts := map[string]string{}
 	for key, text := range c.Data {
-		name, isMapping := strings.CutPrefix(key, mappingPrefix)
-		switch {
-		case isMapping:
+		if name, isMapping := strings.CutPrefix(key, mappingPrefix); isMapping {
 			texts[name] = text
-		case strings.HasPrefix(key, queryPrefix):
-		case !slices.Contains([]string{
-			intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, sleepKey,
-			configmap.ExampleKey,
-		}, key):
-			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s, %s, %s, %s<name> and %s<name>",
-				key, intervalKey, timeoutKey, bodyKey, seriesKey, sleepKey, prometheusKey, mappingPrefix, queryPrefix))
 		}
 	}
 	var err error
@@ -254,6 +276,7 @@ func number(data map[string]string, into *int) error {
 // Store holds the settings in effect.
 type Store struct {
 	logger  *zap.SugaredLogger
+	ignored settings.Ignored
 	current atomic.Pointer[Settings]
 }
 
@@ -277,6 +300,7 @@ func NewStore(logger *zap.SugaredLogger, namespace string, cmw configmap.Watcher
 func (s *Store) Current() Settings { return *s.current.Load() }
 
 func (s *Store) changed(c *corev1.ConfigMap) {
+	s.ignored.Say(s.logger, c, Unknown(c))
 	next, err := FromConfigMap(c)
 	if err != nil {
 		s.logger.Errorf("The configuration of canary metrics is not valid, and the last valid one stays in effect: %v", err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/configmap"
@@ -101,7 +103,7 @@ func TestInvalidSettings(t *testing.T) {
 		},
 		"a wrong mapping": {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
 	} {
-		_, err := FromConfigMap(configMap(c.data))
+		_, err := Check(configMap(c.data))
 		if err == nil {
 			t.Errorf("%s was accepted", name)
 			continue
@@ -110,6 +112,39 @@ func TestInvalidSettings(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %q does not contain %q", name, err, want)
 			}
+		}
+	}
+}
+
+// After a downgrade, the ConfigMap may have keys of the later release. Nobody may write others: that is for the webhook.
+func TestUnknownKeysAreIgnoredOnceInEffect(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.ErrorLevel)
+	watcher := &configmap.ManualWatcher{Namespace: "knative-cdevents"}
+	s := NewStore(zap.New(core).Sugar(), "knative-cdevents", watcher)
+	of := func(more ...string) *corev1.ConfigMap {
+		c := configMap(map[string]string{"scrape-interval": "20s", "mapping.a": good})
+		for _, key := range more {
+			c.Data[key] = "1"
+		}
+		return c
+	}
+	for _, step := range []struct {
+		keys []string
+		logs int
+	}{
+		{[]string{"of-tomorrow"}, 1}, {[]string{"of-tomorrow"}, 1}, {[]string{"of-tomorrow", "of-next-week"}, 2},
+		{nil, 2}, {[]string{"of-tomorrow"}, 3},
+	} {
+		c := of(step.keys...)
+		if watcher.OnChange(c); s.Current().Interval != 20*time.Second || len(s.Current().Mappings) != 1 {
+			t.Fatalf("%q: the rest is not in effect: %+v", step.keys, s.Current())
+		}
+		if all := logs.All(); len(all) != step.logs || !strings.Contains(all[len(all)-1].Message, `"of-tomorrow"`) {
+			t.Fatalf("%q: %+v, want %d", step.keys, all, step.logs)
+		}
+		if _, err := Check(c); (err == nil) != (len(step.keys) == 0) {
+			t.Errorf("%q: the webhook says %v", step.keys, err)
 		}
 	}
 }

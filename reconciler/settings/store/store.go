@@ -30,6 +30,7 @@ type Store struct {
 	defaults settings.Settings
 	current  atomic.Pointer[settings.Settings]
 	logger   configmap.Logger
+	ignored  *settings.Ignored
 	onChange func()
 }
 
@@ -45,7 +46,8 @@ func Load(ctx context.Context, kube kubernetes.Interface) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's UID (that of namespace %s): %w", metav1.NamespaceSystem, err)
 	}
-	return (&Store{defaults: settings.Default(cluster.UID), logger: logging.FromContext(ctx)}).Again(ctx, kube)
+	s := &Store{defaults: settings.Default(cluster.UID), logger: logging.FromContext(ctx), ignored: &settings.Ignored{}}
+	return s.Again(ctx, kube)
 }
 
 // Again reads the settings once more. Those that were read before stay as they are.
@@ -62,7 +64,7 @@ func (s *Store) Again(ctx context.Context, kube kubernetes.Interface) (*Store, e
 	if err != nil {
 		return nil, err
 	}
-	out := &Store{defaults: s.defaults, logger: s.logger}
+	out := &Store{defaults: s.defaults, logger: s.logger, ignored: s.ignored}
 	out.current.Store(&first)
 	return out, nil
 }
@@ -105,9 +107,7 @@ func (s *Store) SinkHosts() hosts.List { return s.Current().SinkHosts }
 func (s *Store) ClusterURI() string { return s.Current().ClusterURI }
 
 func (s *Store) read(c *corev1.ConfigMap) (settings.Settings, error) {
-	if keys := settings.Unknown(c); len(keys) > 0 {
-		s.logger.Errorf("ConfigMap %s/%s has unknown keys, which have no effect: %q", c.Namespace, c.Name, keys)
-	}
+	s.ignored.Say(s.logger, c, settings.Unknown(c))
 	return settings.FromConfigMap(s.defaults, c)
 }
 

@@ -5,15 +5,19 @@ package store
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
 	_ "knative.dev/pkg/system/testing" // names the namespace
 )
@@ -61,6 +65,46 @@ func TestLastValidSettingsStayInEffect(t *testing.T) {
 		if a.GetVerb() != "get" {
 			t.Errorf("%s of %s", a.GetVerb(), a.GetResource().Resource)
 		}
+	}
+}
+
+// After a downgrade, the ConfigMap may have keys of the later release. Nobody may write others: that is for the webhook.
+func TestUnknownKeysAreIgnoredOnceInEffect(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.ErrorLevel)
+	ctx := logging.WithLogger(t.Context(), zap.New(core).Sugar())
+	of := func(more ...string) *corev1.ConfigMap {
+		c := configMap(map[string]string{"environment-id": "one"})
+		for _, key := range more {
+			c.Data[key] = "1"
+		}
+		return c
+	}
+	watcher := &configmap.ManualWatcher{Namespace: system.Namespace()}
+	kube := fake.NewClientset(cluster(), of("of-tomorrow"))
+	s, err := newStore(ctx, kube, watcher, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		keys []string
+		logs int
+	}{
+		{[]string{"of-tomorrow"}, 1}, {[]string{"of-tomorrow", "of-next-week"}, 2}, {nil, 2}, {[]string{"of-tomorrow"}, 3},
+	} {
+		c := of(step.keys...)
+		if watcher.OnChange(c); s.Current().Environment.ID != "one" {
+			t.Fatalf("%q: the rest is not in effect: %+v", step.keys, s.Current())
+		}
+		if all := logs.All(); len(all) != step.logs || !strings.Contains(all[len(all)-1].Message, `"of-tomorrow"`) {
+			t.Fatalf("%q: %+v, want %d", step.keys, all, step.logs)
+		}
+		if _, err := settings.Check(c); (err == nil) != (len(step.keys) == 0) {
+			t.Errorf("%q: the webhook says %v", step.keys, err)
+		}
+	}
+	if _, err := s.Again(ctx, kube); err != nil || logs.Len() != 3 {
+		t.Errorf("%v, %+v", err, logs.All())
 	}
 }
 

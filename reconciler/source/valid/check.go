@@ -70,6 +70,7 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*ProblemError {
 		{"spec.selector", checkSelectors},
 		{"spec.filters", checkFilters},
 		{"spec.delivery", checkDelivery},
+		{"spec.auth", checkAuth},
 		{"spec.cdevents", checkVersion},
 		{"spec.environment", checkEnvironment},
 		{"spec.ceOverrides", checkOverrides},

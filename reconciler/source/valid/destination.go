@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
@@ -15,8 +16,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport"
 )
 
-// maxURI bounds the URI of a destination, in bytes, as the schema does.
-const maxURI = 2048
+// The limits of what a destination consists of, in bytes, as the schema has them.
+const (
+	maxURI      = 2048
+	maxCACerts  = 64 << 10
+	maxAudience = 1024
+	maxName     = 253
+	maxKind     = 63
+)
 
 // Destination validates a destination of a source in the namespace without
 // resolving it.
@@ -24,6 +31,11 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 	switch {
 	case d.URI != nil && len(d.URI.String()) > maxURI:
 		return Problemf("InvalidURI", "%s.uri has more than %d bytes; use a shorter one", field, maxURI)
+	case d.CACerts != nil && len(*d.CACerts) > maxCACerts:
+		return Problemf("InvalidField", "%s.CACerts has more than %d bytes; name only the authorities that the sink needs",
+			field, maxCACerts)
+	case d.Audience != nil && len(*d.Audience) > maxAudience:
+		return Problemf("InvalidField", "%s.audience has more than %d bytes; use a shorter one", field, maxAudience)
 	case d.Ref == nil && d.URI == nil:
 		return Problemf("SinkMissing", "%s has neither ref nor uri; specify one of them", field)
 	case d.Ref == nil:
@@ -37,6 +49,21 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 	}
 	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
 		return Problemf("InvalidReference", "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
+	}
+	for _, part := range []struct {
+		name, text string
+		atMost     int
+	}{
+		{"apiVersion", d.Ref.APIVersion, maxName + len("/") + maxKind},
+		{"kind", d.Ref.Kind, maxKind},
+		{"name", d.Ref.Name, maxName},
+		{"group", d.Ref.Group, maxName},
+		{"address", ptr.Deref(d.Ref.Address, ""), maxName},
+	} {
+		if len(part.text) > part.atMost {
+			return Problemf("InvalidReference", "%s.ref.%s has more than %d bytes; use a shorter one", field, part.name,
+				part.atMost)
+		}
 	}
 	return checkReach(field, namespace, d.Ref)
 }
@@ -83,6 +110,13 @@ func checkAbsolute(field string, u *apis.URL, schemes transport.Schemes) error {
 		return Problemf("InvalidURI", "%s.uri is %s; its scheme must be %s", field, Redacted(u), schemes)
 	case u.URL().Hostname() == "":
 		return Problemf("InvalidURI", "%s.uri is %s, which has an empty hostname; use %s", field, Redacted(u), scheme.Form)
+	case u.User != nil:
+		instead := "put them into a Secret that spec.auth names"
+		if field == LetterField {
+			instead = "spec.auth has those of the sink, and a dead letter sink gets none"
+		}
+		return Problemf("InvalidURI", "%s.uri has a user for %s; it must not contain a user or a password; %s",
+			field, Redacted(u), instead)
 	}
 	if err := schemes.Check(u.URL()); err != nil {
 		return Problemf("InvalidURI", "%s.uri is %s, which cannot be used: %v", field, Redacted(u), err)

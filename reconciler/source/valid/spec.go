@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
@@ -35,11 +36,40 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 		field    string
 		selector *metav1.LabelSelector
 	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
-		if _, err := route.Selector(l.selector); err != nil {
+		if err := checkSelectorSize("spec."+l.field, l.selector); err != nil {
+			all = append(all, err)
+		} else if _, err := route.Selector(l.selector); err != nil {
 			all = append(all, Problemf("InvalidSelector", "spec.%s is %v", l.field, err))
 		}
 	}
 	return errors.Join(all...)
+}
+
+// The limits of a label selector, as the schema has them. The router has one for all of its text.
+const (
+	maxRequirements = 64
+	maxValues       = 256
+)
+
+func checkSelectorSize(field string, s *metav1.LabelSelector) error {
+	if s == nil {
+		return nil
+	}
+	if len(s.MatchLabels) > maxRequirements {
+		return Problemf("InvalidSelector", "%s.matchLabels has %d labels; it must not have more than %d",
+			field, len(s.MatchLabels), maxRequirements)
+	}
+	if len(s.MatchExpressions) > maxRequirements {
+		return Problemf("InvalidSelector", "%s.matchExpressions has %d requirements; it must not have more than %d",
+			field, len(s.MatchExpressions), maxRequirements)
+	}
+	for i, r := range s.MatchExpressions {
+		if len(r.Values) > maxValues {
+			return Problemf("InvalidSelector", "%s.matchExpressions[%d].values has %d values; it must not have more than %d",
+				field, i, len(r.Values), maxValues)
+		}
+	}
+	return nil
 }
 
 func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
@@ -75,6 +105,32 @@ func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
 	_, err := transport.NewPolicy(s.Spec.Delivery)
 	for _, err := range each(err) {
 		all = append(all, Problemf("InvalidDelivery", "%v", err))
+	}
+	unread := v1alpha1.UnreadIn(s.Unread, LetterField)
+	if d := s.Spec.Delivery; d != nil && d.Retry != nil && d.DeadLetterSink == nil && unread == nil {
+		all = append(all, Problemf("InvalidDelivery", "spec.delivery.retry is set, and it needs deadLetterSink, which gets the "+
+			"event after so many retries; without both, an event is retried until the sink accepts it"))
+	}
+	return errors.Join(all...)
+}
+
+// checkAuth checks the names of Secrets and of a key, which nothing can have otherwise.
+func checkAuth(s *v1alpha1.CDEventSource, _ string) error {
+	if s.Spec.Auth == nil {
+		return nil
+	}
+	var all []error
+	check := func(field, text string, rule func(string) []string) {
+		for _, wrong := range rule(text) {
+			all = append(all, Problemf("InvalidAuth", "spec.auth.%s is %q: %s", field, text, wrong))
+		}
+	}
+	if a := s.Spec.Auth.Authorization; a != nil {
+		check("authorization.name", a.Name, validation.IsDNS1123Subdomain)
+		check("authorization.key", a.Key, validation.IsConfigMapKey)
+	}
+	if c := s.Spec.Auth.ClientCertificate; c != nil {
+		check("clientCertificate.name", c.Name, validation.IsDNS1123Subdomain)
 	}
 	return errors.Join(all...)
 }
