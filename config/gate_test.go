@@ -230,7 +230,7 @@ func TestPageDocumentsEveryField(t *testing.T) {
 	for _, row := range []string{
 		"| `schedule.warmup` | `3m` |", "| `schedule.interval` | `15s` |", "| `schedule.minDuration` | `2m` |", "| `schedule.timeout` | `30m` |",
 		"| `minimum.canaryRequests`, `.baselineRequests` | `300` |", "| `minimum.shards` | `3` |", "| `metrics[].threshold` | `500ms` |",
-		"| `metrics[].maxOddsRatio` | `3` for `ClientErrors`, `1.5` for others |", "| `metrics[].negligible` | `0.005` |", "| `exposure.minRatio`, `.maxRatio` | `0.5`, `2` |",
+		"| `metrics[].maxOddsRatio` | `3` for `ClientErrors`, `1.5` for others |", "| `metrics[].negligible` | `0.005` |", "| `exposure.minRatio`, `.maxRatio` | `0.85`, `2` |",
 		"| `limits.restarts` | none |", "| `limits.unaccountedRatio` | `0.01` |", "| `statistics.alpha`, `.beta` | `0.05` |", "| `score.pass`, `.warn` | `90`, `75` |",
 		"| `score.minCoverage` | `0.5` |", "| `failOn` | `Fail`, `Error`, `Inconclusive` |",
 	} {

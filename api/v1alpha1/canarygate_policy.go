@@ -124,7 +124,8 @@ type GateMetric struct {
 // Route, and what it handles in a sharded cluster from the share in the placement plan.
 type GateExposure struct {
 	// minRatio is the smallest accepted ratio of the real share to the share in the Route or
-	// the plan. Must be at least 0 and less than 1. Defaults to 0.5.
+	// the plan. A Pass needs proof that the ratio is not smaller; 0 accepts any share. Must be
+	// at least 0 and less than 1. Defaults to 0.85.
 	MinRatio *float64 `json:"minRatio,omitempty"`
 	// maxRatio is the largest accepted ratio of the real share to the share in the Route or
 	// the plan. Must be more than 1 and at most 1000. Defaults to 2.
@@ -132,9 +133,9 @@ type GateExposure struct {
 	// tooHigh is the verdict that replaces a Pass if the ratio exceeds maxRatio:
 	// Inconclusive or Warn. Defaults to Inconclusive.
 	TooHigh verdict.Verdict `json:"tooHigh,omitempty"`
-	// tooLow is the verdict that replaces a Pass if the canary may get less than 0.85 of the
-	// requests that the Route or the plan gives it: Inconclusive, or Warn, which suits clients
-	// that stay with a pod. Defaults to Inconclusive.
+	// tooLow is the verdict that replaces a Pass if the ratio may be less than minRatio:
+	// Inconclusive, or Warn, which suits clients that stay with a pod. Defaults to
+	// Inconclusive.
 	TooLow verdict.Verdict `json:"tooLow,omitempty"`
 }
 

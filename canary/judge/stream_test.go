@@ -28,7 +28,7 @@ func errorsOnly() Plan {
 		Metrics: []Metric{{
 			Name: "errors", Kind: Errors, MaxOddsRatio: 1.5, Negligible: 0.005, Weight: 1, Critical: true,
 		}},
-		Exposure: Exposure{Min: 0.5, Max: 2},
+		Exposure: Exposure{Min: 0.85, Max: 2},
 		Limits:   Limits{Restarts: 0, Unaccounted: 0.01},
 		Score:    Score{Pass: 90, Warn: 75, MinCoverage: 0.5},
 	}
