@@ -202,7 +202,7 @@ var gateRules = map[string]rule{
 	"score":             {spec: `"score":{"pass":101}`, where: "spec.score.pass", ours: "at most 100"},
 	"coverage":          {spec: `"score":{"minCoverage":50}`, where: "spec.score.minCoverage", ours: "at most 1"},
 	"pass fails":        {spec: `"failOn":["Fail","Pass"]`, where: "spec.failOn[1]", ours: "Warn, Fail, Error, Inconclusive"},
-	"fails twice":       {spec: `"failOn":["Fail","Fail"]`, where: "spec.failOn[1]", ours: "each at most once"},
+	"fails twice":       {spec: `"failOn":["Fail","Fail"]`, where: "spec.failOn", both: "each at most once"},
 	"not fail":          {spec: `"failOn":["Warn"]`, where: "spec.failOn", both: "it must contain Fail; otherwise, the gate stops nothing"},
 	"never fails":       {spec: `"failOn":[]`, where: "spec.failOn", both: "it must contain Fail; otherwise, the gate stops nothing"},
 }

@@ -16,9 +16,7 @@ type GatePolicy struct {
 	// metrics lists the metrics to judge. All of them must pass, and at least one must be
 	// critical and not a dry run. Defaults to ErrorRate, EntryErrors (for stateful Services
 	// only), ClientErrors and SlowRequests.
-	// +listType=map
-	// +listMapKey=type
-	// +listMapKey=name
+	// +listType=atomic
 	Metrics []GateMetric `json:"metrics,omitempty"`
 	// exposure specifies how far the share of requests that the canary really gets may
 	// differ from the share that it should get.
@@ -36,7 +34,7 @@ type GatePolicy struct {
 	// failOn lists the verdicts with which a CustomRun fails. It must contain Fail, and can
 	// contain Warn, Error and Inconclusive, each once. Defaults to Fail, Error and
 	// Inconclusive.
-	// +listType=set
+	// +listType=atomic
 	FailOn []verdict.Verdict `json:"failOn,omitempty"`
 }
 
