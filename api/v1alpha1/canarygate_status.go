@@ -50,7 +50,8 @@ type GateRunSummary struct {
 	Service string `json:"service,omitempty"`
 	// startTime is the time at which the run began.
 	StartTime metav1.Time `json:"startTime"`
-	// verdict is the verdict of the run, such as Running, Pass or Fail.
+	// verdict is the verdict of the run: Running, Pass, Warn, Fail, Inconclusive, Superseded or
+	// Error. Treat one that you do not know as Inconclusive.
 	Verdict verdict.Verdict `json:"verdict"`
 	// reasons are the reasons for the verdict, most important first, in CamelCase.
 	// +listType=atomic
@@ -163,7 +164,8 @@ type GateRun struct {
 	// completionTime is the time at which the run ended. It is not set while the run is in
 	// progress.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// verdict is Running, or the verdict with which the run ended.
+	// verdict is Running, or the verdict with which the run ended: Pass, Warn, Fail,
+	// Inconclusive, Superseded or Error. Treat one that you do not know as Inconclusive.
 	Verdict verdict.Verdict `json:"verdict"`
 	// reasons are the reasons for the verdict, most important first, in CamelCase.
 	// +listType=atomic
