@@ -161,11 +161,12 @@ type GateStatistics struct {
 
 // GateScore specifies how the weighted score affects the verdict.
 type GateScore struct {
-	// pass is the score, from 0 to 100, from which a run can be a Pass. Defaults to 90.
-	Pass *float64 `json:"pass,omitempty"`
-	// warn is the score, from 0 to 100, from which a run can be a Warn. Must not be more
-	// than pass. Defaults to 75.
-	Warn *float64 `json:"warn,omitempty"`
+	// pass is the score, a whole number from 0 to 100, from which a run can be a Pass.
+	// Defaults to 90.
+	Pass *int32 `json:"pass,omitempty"`
+	// warn is the score, a whole number from 0 to 100, from which a run can be a Warn. Must
+	// not be more than pass. Defaults to 75.
+	Warn *int32 `json:"warn,omitempty"`
 	// minCoverage is the share of the total weight, from 0 to 1, that must be conclusive.
 	// Defaults to 0.5.
 	MinCoverage *float64 `json:"minCoverage,omitempty"`

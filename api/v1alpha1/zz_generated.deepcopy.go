@@ -1312,12 +1312,12 @@ func (in *GateScore) DeepCopyInto(out *GateScore) {
 	*out = *in
 	if in.Pass != nil {
 		in, out := &in.Pass, &out.Pass
-		*out = new(float64)
+		*out = new(int32)
 		**out = **in
 	}
 	if in.Warn != nil {
 		in, out := &in.Warn, &out.Warn
-		*out = new(float64)
+		*out = new(int32)
 		**out = **in
 	}
 	if in.MinCoverage != nil {
