@@ -302,11 +302,11 @@ func TestEvidenceOutlivesProcesses(t *testing.T) {
 		p := begin(t, seed%2 == 0, v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &minimum}}}, 0)
 		p.Serve(stage.Canary, float64(rng.IntN(100)), 0)
 		p.step()
-		truth := 0.0
+		truth := int64(0)
 		for range 60 {
 			if n := float64(rng.IntN(40)); rng.IntN(2) == 0 {
 				p.Serve(stage.Canary, n, 0)
-				truth += n
+				truth += int64(n)
 			}
 			p.pass(time.Duration(rng.IntN(20)) * time.Second)
 			switch rng.IntN(6) {

@@ -143,7 +143,7 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 	o := outcome{runs: runs, verdicts: map[verdict.Verdict]float64{}, requests: map[verdict.Verdict][]float64{}}
 	for _, j := range ends {
 		o.verdicts[j.Verdict]++
-		o.requests[j.Verdict] = append(o.requests[j.Verdict], j.Canary.Requests)
+		o.requests[j.Verdict] = append(o.requests[j.Verdict], float64(j.Canary.Requests))
 	}
 	for v := range o.verdicts {
 		o.verdicts[v] /= float64(runs)

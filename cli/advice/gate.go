@@ -296,5 +296,5 @@ func Forecast(j *verdict.Judgement, elapsed time.Duration) time.Duration {
 	if j.Canary.Requests <= 0 || elapsed <= 0 {
 		return 0
 	}
-	return time.Duration(j.MissingRequests() / j.Canary.Requests * float64(elapsed))
+	return time.Duration(float64(j.MissingRequests()) / float64(j.Canary.Requests) * float64(elapsed))
 }

@@ -166,7 +166,7 @@ func TestUnknownIsWrittenOnce(t *testing.T) {
 func TestMissingSaysWhatTheMessageSays(t *testing.T) {
 	t.Parallel()
 	for want, j := range map[v1alpha1.GateMissing]verdict.Judgement{
-		{CanaryRequests: 40}: {Canary: verdict.Samples{Missing: 39.2}},
+		{CanaryRequests: 40}: {Canary: verdict.Samples{Missing: 40}},
 		{CanaryRequests: 1200, BaselineRequests: 7}: {
 			Canary: verdict.Samples{Missing: 40}, Baseline: verdict.Samples{Missing: 7},
 			Metrics: []verdict.MetricResult{{Missing: 1200}, {Missing: 9000, DryRun: true}},
