@@ -110,10 +110,10 @@ type GateMetric struct {
 	// Defaults to 1.
 	Weight *float64 `json:"weight,omitempty"`
 	// critical specifies whether the gate fails if this metric fails. If it is false, a
-	// failure only lowers the score. Defaults to true.
+	// failure only lowers the score. It has no effect if dryRun is true. Defaults to true.
 	Critical *bool `json:"critical,omitempty"`
-	// dryRun specifies that the metric is judged and reported, but does not count. Defaults
-	// to false.
+	// dryRun specifies that the metric is judged and reported, but does not count: it neither
+	// fails the gate nor affects the score, even if critical is true. Defaults to false.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
