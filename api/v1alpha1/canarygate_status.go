@@ -13,6 +13,8 @@ import (
 
 // Conditions of a CanaryGate beside Ready.
 const (
+	// GateValid says whether the spec is valid.
+	GateValid = "Valid"
 	// GateServiceFound says whether the Service exists and its traffic is known.
 	GateServiceFound = "ServiceFound"
 	// GateMeasured says whether the data that the gate's metrics need is measured. If it

@@ -107,7 +107,8 @@ func TestSuspendedGate(t *testing.T) {
 	h.put(t, gatePath, strings.Replace(watching, `"watch":true`, `"watch":true,"suspend":true`, 1))
 	g := h.process()
 	h.look(g)
-	if is := h.gate().Status; is.Run != nil || !is.GetCondition(apis.ConditionReady).IsTrue() && is.GetCondition(v1alpha1.GateServiceFound).IsFalse() {
+	if is := h.gate().Status; is.Run != nil || !is.GetCondition(apis.ConditionReady).IsTrue() && is.GetCondition(v1alpha1.GateServiceFound).IsFalse() ||
+		!is.GetCondition(v1alpha1.GateValid).IsTrue() {
 		t.Errorf("%+v", is)
 	}
 	h.put(t, gatePath, strings.Replace(h.get(gatePath), `"suspend":true`, `"suspend":false`, 1))

@@ -162,8 +162,9 @@ func (f *Fleet) AddGate(t testing.TB, name, service string, run *v1alpha1.GateRu
 	t.Helper()
 	g := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: Shop, Name: name}, Spec: v1alpha1.CanaryGateSpec{Service: service, Watch: true}}
 	g = Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(Shop).Create(t.Context(), g, metav1.CreateOptions{}))
-	manager := apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured).Manage(&g.Status)
+	manager := apis.NewLivingConditionSet(v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured).Manage(&g.Status)
 	manager.InitializeConditions()
+	manager.MarkTrue(v1alpha1.GateValid)
 	manager.MarkTrue(v1alpha1.GateServiceFound)
 	manager.MarkTrue(v1alpha1.GateMeasured)
 	g.Status.ObservedGeneration, g.Status.Run, g.Status.History = g.Generation, run, before
