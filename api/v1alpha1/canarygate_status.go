@@ -143,9 +143,11 @@ type GateRun struct {
 	// baseline is the Revision that the canary is compared with. It does not change during
 	// the run.
 	Baseline *GateObject `json:"baseline,omitempty"`
-	// split is the percentage of the traffic that each Revision had when the run began, by
-	// name.
-	Split map[string]int64 `json:"split,omitempty"`
+	// split is how the traffic was divided between Revisions when the run began: the largest
+	// share first, then by name.
+	// +listType=map
+	// +listMapKey=revision
+	Split []GateShare `json:"split,omitempty"`
 	// effective is what the run takes.
 	Effective *GateEffective `json:"effective,omitempty"`
 	// spec is the gate's spec, with defaults and params, when the run began. It is stored in
@@ -182,6 +184,14 @@ type GateRun struct {
 	// CanaryGateRun only.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Evidence *runtime.RawExtension `json:"evidence,omitempty"`
+}
+
+// GateShare is the share of the traffic that a Revision had when a run began.
+type GateShare struct {
+	// revision is the name of the Revision.
+	Revision string `json:"revision"`
+	// percent is the percentage of the traffic that it had.
+	Percent int64 `json:"percent"`
 }
 
 // GateObject identifies an object that a run is about.

@@ -181,7 +181,7 @@ func Run(now time.Time, requests int64, handled float64) *v1alpha1.GateRun {
 	least := int64(300)
 	return &v1alpha1.GateRun{
 		ID: "r1", Gate: "cart-gate", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001"},
-		Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}}},
+		Split: []v1alpha1.GateShare{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}, Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}}},
 		StartTime: metav1.NewTime(now.Add(-3 * time.Minute)), Deadline: metav1.NewTime(now.Add(27 * time.Minute)), Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "ExposureMismatch"},
 		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %d requests of the canary, %d of the baseline; %d and 0 more are needed", requests, 9*requests, 300-requests),
 		Report: &verdict.Judgement{
