@@ -50,7 +50,7 @@ func (p *GatePolicy) SetDefaults(context.Context) {
 	}
 
 	exposure := ensure(&p.Exposure)
-	setDefault(&exposure.MinRatio, .5)
+	setDefault(&exposure.MinRatio, .85)
 	setDefault(&exposure.MaxRatio, 2)
 	if exposure.TooHigh == "" {
 		exposure.TooHigh = verdict.Inconclusive

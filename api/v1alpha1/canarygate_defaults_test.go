@@ -28,7 +28,7 @@ const defaults = `{
   ],
   "historyLimit": 10,
   "withoutPast": "Pass",
-  "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive", "tooLow": "Inconclusive"},
+  "exposure": {"minRatio": 0.85, "maxRatio": 2, "tooHigh": "Inconclusive", "tooLow": "Inconclusive"},
   "limits": {"unaccountedRatio": 0.01},
   "statistics": {"alpha": 0.05, "beta": 0.05},
   "score": {"pass": 90, "warn": 75, "minCoverage": 0.5},

@@ -134,11 +134,11 @@ func (s *GateStatistics) validate() *apis.FieldError {
 }
 
 func (s *GateScore) validate() *apis.FieldError {
-	errs := number("pass", *s.Pass, notNegative(), upTo(100)).
-		Also(number("warn", *s.Warn, notNegative(), upTo(100))).
+	errs := whole("pass", int64(*s.Pass), 0, maxGateScore).
+		Also(whole("warn", int64(*s.Warn), 0, maxGateScore)).
 		Also(number("minCoverage", *s.MinCoverage, notNegative(), upTo(1)))
 	if errs == nil && *s.Pass < *s.Warn {
-		errs = apis.ErrInvalidValue(*s.Warn, "warn", fmt.Sprintf("it must not be more than pass, which is %v", *s.Pass))
+		errs = apis.ErrInvalidValue(*s.Warn, "warn", fmt.Sprintf("it must not be more than pass, which is %d", *s.Pass))
 	}
 	return errs
 }

@@ -16,9 +16,7 @@ type GatePolicy struct {
 	// metrics lists the metrics to judge. All of them must pass, and at least one must be
 	// critical and not a dry run. Defaults to ErrorRate, EntryErrors (for stateful Services
 	// only), ClientErrors and SlowRequests.
-	// +listType=map
-	// +listMapKey=type
-	// +listMapKey=name
+	// +listType=atomic
 	Metrics []GateMetric `json:"metrics,omitempty"`
 	// exposure specifies how far the share of requests that the canary really gets may
 	// differ from the share that it should get.
@@ -36,7 +34,7 @@ type GatePolicy struct {
 	// failOn lists the verdicts with which a CustomRun fails. It must contain Fail, and can
 	// contain Warn, Error and Inconclusive, each once. Defaults to Fail, Error and
 	// Inconclusive.
-	// +listType=set
+	// +listType=atomic
 	FailOn []verdict.Verdict `json:"failOn,omitempty"`
 }
 
@@ -112,10 +110,10 @@ type GateMetric struct {
 	// Defaults to 1.
 	Weight *float64 `json:"weight,omitempty"`
 	// critical specifies whether the gate fails if this metric fails. If it is false, a
-	// failure only lowers the score. Defaults to true.
+	// failure only lowers the score. It has no effect if dryRun is true. Defaults to true.
 	Critical *bool `json:"critical,omitempty"`
-	// dryRun specifies that the metric is judged and reported, but does not count. Defaults
-	// to false.
+	// dryRun specifies that the metric is judged and reported, but does not count: it neither
+	// fails the gate nor affects the score, even if critical is true. Defaults to false.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
@@ -124,7 +122,8 @@ type GateMetric struct {
 // Route, and what it handles in a sharded cluster from the share in the placement plan.
 type GateExposure struct {
 	// minRatio is the smallest accepted ratio of the real share to the share in the Route or
-	// the plan. Must be at least 0 and less than 1. Defaults to 0.5.
+	// the plan. A Pass needs proof that the ratio is not smaller; 0 accepts any share. Must be
+	// at least 0 and less than 1. Defaults to 0.85.
 	MinRatio *float64 `json:"minRatio,omitempty"`
 	// maxRatio is the largest accepted ratio of the real share to the share in the Route or
 	// the plan. Must be more than 1 and at most 1000. Defaults to 2.
@@ -132,9 +131,9 @@ type GateExposure struct {
 	// tooHigh is the verdict that replaces a Pass if the ratio exceeds maxRatio:
 	// Inconclusive or Warn. Defaults to Inconclusive.
 	TooHigh verdict.Verdict `json:"tooHigh,omitempty"`
-	// tooLow is the verdict that replaces a Pass if the canary may get less than 0.85 of the
-	// requests that the Route or the plan gives it: Inconclusive, or Warn, which suits clients
-	// that stay with a pod. Defaults to Inconclusive.
+	// tooLow is the verdict that replaces a Pass if the ratio may be less than minRatio:
+	// Inconclusive, or Warn, which suits clients that stay with a pod. Defaults to
+	// Inconclusive.
 	TooLow verdict.Verdict `json:"tooLow,omitempty"`
 }
 
@@ -162,11 +161,12 @@ type GateStatistics struct {
 
 // GateScore specifies how the weighted score affects the verdict.
 type GateScore struct {
-	// pass is the score, from 0 to 100, from which a run can be a Pass. Defaults to 90.
-	Pass *float64 `json:"pass,omitempty"`
-	// warn is the score, from 0 to 100, from which a run can be a Warn. Must not be more
-	// than pass. Defaults to 75.
-	Warn *float64 `json:"warn,omitempty"`
+	// pass is the score, a whole number from 0 to 100, from which a run can be a Pass.
+	// Defaults to 90.
+	Pass *int32 `json:"pass,omitempty"`
+	// warn is the score, a whole number from 0 to 100, from which a run can be a Warn. Must
+	// not be more than pass. Defaults to 75.
+	Warn *int32 `json:"warn,omitempty"`
 	// minCoverage is the share of the total weight, from 0 to 1, that must be conclusive.
 	// Defaults to 0.5.
 	MinCoverage *float64 `json:"minCoverage,omitempty"`

@@ -13,6 +13,8 @@ import (
 
 // Conditions of a CanaryGate beside Ready.
 const (
+	// GateValid says whether the spec is valid.
+	GateValid = "Valid"
 	// GateServiceFound says whether the Service exists and its traffic is known.
 	GateServiceFound = "ServiceFound"
 	// GateMeasured says whether the data that the gate's metrics need is measured. If it
@@ -50,7 +52,8 @@ type GateRunSummary struct {
 	Service string `json:"service,omitempty"`
 	// startTime is the time at which the run began.
 	StartTime metav1.Time `json:"startTime"`
-	// verdict is the verdict of the run, such as Running, Pass or Fail.
+	// verdict is the verdict of the run: Running, Pass, Warn, Fail, Inconclusive, Superseded or
+	// Error. Treat one that you do not know as Inconclusive.
 	Verdict verdict.Verdict `json:"verdict"`
 	// reasons are the reasons for the verdict, most important first, in CamelCase.
 	// +listType=atomic
@@ -140,9 +143,11 @@ type GateRun struct {
 	// baseline is the Revision that the canary is compared with. It does not change during
 	// the run.
 	Baseline *GateObject `json:"baseline,omitempty"`
-	// split is the percentage of the traffic that each Revision had when the run began, by
-	// name.
-	Split map[string]int64 `json:"split,omitempty"`
+	// split is how the traffic was divided between Revisions when the run began: the largest
+	// share first, then by name.
+	// +listType=map
+	// +listMapKey=revision
+	Split []GateShare `json:"split,omitempty"`
 	// effective is what the run takes.
 	Effective *GateEffective `json:"effective,omitempty"`
 	// spec is the gate's spec, with defaults and params, when the run began. It is stored in
@@ -163,7 +168,8 @@ type GateRun struct {
 	// completionTime is the time at which the run ended. It is not set while the run is in
 	// progress.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// verdict is Running, or the verdict with which the run ended.
+	// verdict is Running, or the verdict with which the run ended: Pass, Warn, Fail,
+	// Inconclusive, Superseded or Error. Treat one that you do not know as Inconclusive.
 	Verdict verdict.Verdict `json:"verdict"`
 	// reasons are the reasons for the verdict, most important first, in CamelCase.
 	// +listType=atomic
@@ -178,6 +184,14 @@ type GateRun struct {
 	// CanaryGateRun only.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Evidence *runtime.RawExtension `json:"evidence,omitempty"`
+}
+
+// GateShare is the share of the traffic that a Revision had when a run began.
+type GateShare struct {
+	// revision is the name of the Revision.
+	Revision string `json:"revision"`
+	// percent is the percentage of the traffic that it had.
+	Percent int64 `json:"percent"`
 }
 
 // GateObject identifies an object that a run is about.

@@ -59,12 +59,15 @@ type CanaryGateSpec struct {
 	// templateRef names a ClusterCanaryGateTemplate. What the template says, holds: each group that it
 	// states replaces the group of that name here. What it leaves open, this gate says. A run takes
 	// the template as it is when the run begins.
+	// +structType=atomic
 	TemplateRef *GateTemplateReference `json:"templateRef,omitempty"`
 
 	GatePolicy `json:",inline"`
 }
 
 // GateTemplateReference names a ClusterCanaryGateTemplate.
+//
+// +structType=atomic
 type GateTemplateReference struct {
 	// name is the name of the ClusterCanaryGateTemplate. Required.
 	Name string `json:"name"`

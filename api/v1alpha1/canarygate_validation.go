@@ -27,6 +27,7 @@ const (
 	maxGateRatio    = 1000
 	maxGateOdds     = 100
 	maxGateHistory  = 100
+	maxGateScore    = 100
 )
 
 // Validate returns what is wrong with the gate, where, and what is allowed.

@@ -33,7 +33,7 @@ func TestInvalidNumbersAreRejected(t *testing.T) {
 		{metric(v1alpha1.GateMetric{Weight: ptr(math.NaN())}), "metrics[0].weight", "more than 0"},
 		{metric(v1alpha1.GateMetric{MaxOddsRatio: ptr(math.Inf(1))}), "metrics[0].maxOddsRatio", "at most 100"},
 		{metric(v1alpha1.GateMetric{Limit: ptr(math.NaN())}), "metrics[0].limit", "more than 0"},
-		{spec{GatePolicy: v1alpha1.GatePolicy{Score: &v1alpha1.GateScore{Pass: ptr(math.NaN())}}}, "score.pass", "0 or more"},
+		{spec{GatePolicy: v1alpha1.GatePolicy{Score: &v1alpha1.GateScore{MinCoverage: ptr(math.NaN())}}}, "score.minCoverage", "0 or more"},
 		{
 			spec{GatePolicy: v1alpha1.GatePolicy{Schedule: &v1alpha1.GateSchedule{Warmup: span(math.MaxInt64), MinDuration: span(math.MaxInt64)}}},
 			"schedule.minDuration", "to 168h0m0s",
@@ -50,7 +50,7 @@ func TestInvalidNumbersAreRejected(t *testing.T) {
 // All mistakes are reported at once.
 func TestAllErrorsAreReported(t *testing.T) {
 	t.Parallel()
-	s := spec{Service: "Cart", GatePolicy: v1alpha1.GatePolicy{FailOn: []verdict.Verdict{"Pass"}, Score: &v1alpha1.GateScore{Pass: ptr(-1.)}}}
+	s := spec{Service: "Cart", GatePolicy: v1alpha1.GatePolicy{FailOn: []verdict.Verdict{"Pass"}, Score: &v1alpha1.GateScore{Pass: ptr(int32(-1))}}}
 	err := s.Validate(t.Context())
 	for _, where := range []string{"service", "failOn[0]", "score.pass"} {
 		if !strings.Contains(err.Error(), where) {

@@ -13,6 +13,7 @@ type Judgement struct {
 	// Verdict is Running until there is a final one, which does not change.
 	Verdict Verdict `json:"verdict"`
 	// Reasons, the most important first.
+	// +listType=atomic
 	Reasons []Reason `json:"reasons,omitempty"`
 	// Message tells the same to a person, with what the run waits for.
 	Message string `json:"message,omitempty"`
@@ -32,16 +33,17 @@ type Judgement struct {
 	HandledShare  *float64 `json:"handledShare,omitempty"`
 	ExpectedShare *float64 `json:"expectedShare,omitempty"`
 	// Metrics has one result for each judged metric, in the order of the gate's spec.
+	// +listType=atomic
 	Metrics []MetricResult `json:"metrics,omitempty"`
 }
 
 // Samples counts finished requests. Missing is how many more are needed at least.
 type Samples struct {
-	Requests float64 `json:"requests"`
-	Missing  float64 `json:"missing"`
+	Requests int64 `json:"requests"`
+	Missing  int64 `json:"missing"`
 	// Shards that can be compared, and how many more are needed; only if sharded.
-	Shards        int `json:"shards,omitempty"`
-	ShardsMissing int `json:"shardsMissing,omitempty"`
+	Shards        int64 `json:"shards,omitempty"`
+	ShardsMissing int64 `json:"shardsMissing,omitempty"`
 }
 
 // MetricResult is what is known of one metric.
@@ -69,12 +71,12 @@ type MetricResult struct {
 	// Detail tells what changed most, such as the status code.
 	Detail string `json:"detail,omitempty"`
 	// Missing estimates how many more canary requests a verdict needs.
-	Missing float64 `json:"missing,omitempty"`
+	Missing int64 `json:"missing,omitempty"`
 }
 
 // MissingRequests is how many more requests of the canary a verdict needs, as far as that is known: the
 // minimum, or what a metric that counts needs beyond it.
-func (j *Judgement) MissingRequests() float64 {
+func (j *Judgement) MissingRequests() int64 {
 	missing := j.Canary.Missing
 	for i := range j.Metrics {
 		if m := &j.Metrics[i]; !m.DryRun {
@@ -86,11 +88,11 @@ func (j *Judgement) MissingRequests() float64 {
 
 // Finite reports whether JSON can express all figures: it has neither NaN nor infinity.
 func (j *Judgement) Finite() bool {
-	all := []float64{j.Score, j.Coverage, j.Canary.Requests, j.Canary.Missing, j.Baseline.Requests, j.Baseline.Missing}
+	all := []float64{j.Score, j.Coverage}
 	optional := []*float64{j.RequiredShare, j.HandledShare, j.ExpectedShare}
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
-		all = append(all, m.EFail, m.EFailLimit, m.EPass, m.EPassLimit, m.Missing)
+		all = append(all, m.EFail, m.EFailLimit, m.EPass, m.EPassLimit)
 		optional = append(optional, m.Canary, m.Baseline, m.Low, m.High, m.P)
 	}
 	for _, f := range optional {

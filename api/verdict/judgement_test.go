@@ -134,7 +134,7 @@ func TestFiniteFigures(t *testing.T) {
 	}
 	j := filled.New[verdict.Judgement]()
 	walk(reflect.ValueOf(&j).Elem(), &j)
-	if !j.Finite() || count != 9+2*10 {
+	if !j.Finite() || count != 5+2*9 {
 		t.Errorf("checked %d figures of %+v", count, j)
 	}
 }
@@ -146,7 +146,7 @@ func TestSummaryOfAJudgement(t *testing.T) {
 	}
 	j := filled.New[verdict.Judgement]()
 	want := verdict.Summary{
-		Score: j.Score, Coverage: j.Coverage, CanaryRequests: j.Canary.Requests, BaselineRequests: j.Baseline.Requests,
+		Score: j.Score, Coverage: j.Coverage, CanaryRequests: float64(j.Canary.Requests), BaselineRequests: float64(j.Baseline.Requests),
 		RequiredShare: j.RequiredShare, HandledShare: j.HandledShare,
 	}
 	for _, m := range j.Metrics {

@@ -4,7 +4,6 @@ package gaterun
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -48,19 +47,19 @@ func (r *Run) progress(j verdict.Judgement) string {
 
 // numbers says how many requests there are, and how many more are needed at least.
 func numbers(j verdict.Judgement) string {
-	say := fmt.Sprintf("%s and %s requests", number(j.Canary.Requests), number(j.Baseline.Requests))
+	say := fmt.Sprintf("%d and %d requests", j.Canary.Requests, j.Baseline.Requests)
 	var missing []string
 	for _, n := range []struct {
-		count     float64
+		count     int64
 		one, more string
 	}{
 		{j.Canary.Missing, "request of the canary", "requests of the canary"},
 		{j.Baseline.Missing, "request of the baseline", "requests of the baseline"},
-		{float64(j.Canary.ShardsMissing), "shard of the canary", "shards of the canary"},
-		{float64(j.Baseline.ShardsMissing), "shard of the baseline", "shards of the baseline"},
+		{j.Canary.ShardsMissing, "shard of the canary", "shards of the canary"},
+		{j.Baseline.ShardsMissing, "shard of the baseline", "shards of the baseline"},
 	} {
 		if n.count > 0 {
-			missing = append(missing, plural.Of(math.Ceil(n.count), n.one, n.more))
+			missing = append(missing, plural.Of(n.count, n.one, n.more))
 		}
 	}
 	if len(missing) > 0 {
@@ -81,8 +80,6 @@ func (m Misplacement) explain() string {
 	}
 	return string(m.Reason)
 }
-
-func number(n float64) string { return fmt.Sprintf("%.0f", math.Ceil(n)) }
 
 func reasons(j verdict.Judgement) []string {
 	var out []string

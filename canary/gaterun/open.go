@@ -19,8 +19,8 @@ func ShouldOpen(last *v1alpha1.GateRun, name string, s *Service, divided bool) b
 		return true
 	case s.Rollout && len(last.Split) > 1:
 		// All steps of one rollout share one run.
-		return !s.splits(last.Split)
+		return !s.splits(SplitOf(last))
 	}
 	canary, exists := s.Revision(last.Canary.UID)
-	return !exists || s.Traffic.Percent(canary.Name) == 0 || !s.splits(last.Split)
+	return !exists || s.Traffic.Percent(canary.Name) == 0 || !s.splits(SplitOf(last))
 }

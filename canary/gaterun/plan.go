@@ -32,7 +32,7 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		},
 		Limits: limits(spec.Limits),
 		Score: judge.Score{
-			Pass: deref(spec.Score.Pass), Warn: deref(spec.Score.Warn),
+			Pass: float64(deref(spec.Score.Pass)), Warn: float64(deref(spec.Score.Warn)),
 			MinCoverage: deref(spec.Score.MinCoverage),
 		},
 	}

@@ -97,7 +97,7 @@ func TestFromSplitToVerdict(t *testing.T) {
 		p := begin(t, stateful, v1alpha1.CanaryGateSpec{}, 0)
 		p.Serve(stage.Canary, 5000, 5000) // before the run
 		p.step().want(verdict.Running, "", "no requests have been counted yet")
-		if p.run.Canary != (v1alpha1.GateObject{Name: "cart-00002", UID: stage.Canary}) || p.run.Baseline.UID != stage.Baseline || p.run.Split["cart-00001"] != 90 {
+		if p.run.Canary != (v1alpha1.GateObject{Name: "cart-00002", UID: stage.Canary}) || p.run.Baseline.UID != stage.Baseline || gaterun.SplitOf(p.run).String() != "90 % cart-00001, 10 % cart-00002" {
 			t.Errorf("frozen: %+v", p.run)
 		}
 		p.Serve(stage.Canary, 200, 1)
@@ -192,7 +192,7 @@ func TestRunWaitsForThePendingSplit(t *testing.T) {
 	p.step().want(verdict.Running, "", "has settled")
 	p.Split(50)
 	p.Change(func(s *gaterun.Service) { s.Settled = true })
-	if p.pass(2 * time.Second).step(); p.run.Split["cart-00002"] != 50 {
+	if p.pass(2 * time.Second).step(); gaterun.SplitOf(p.run).Percent("cart-00002") != 50 {
 		t.Errorf("judges %v", p.run.Split)
 	}
 	q := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
@@ -302,11 +302,11 @@ func TestEvidenceOutlivesProcesses(t *testing.T) {
 		p := begin(t, seed%2 == 0, v1alpha1.CanaryGateSpec{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &minimum}}}, 0)
 		p.Serve(stage.Canary, float64(rng.IntN(100)), 0)
 		p.step()
-		truth := 0.0
+		truth := int64(0)
 		for range 60 {
 			if n := float64(rng.IntN(40)); rng.IntN(2) == 0 {
 				p.Serve(stage.Canary, n, 0)
-				truth += n
+				truth += int64(n)
 			}
 			p.pass(time.Duration(rng.IntN(20)) * time.Second)
 			switch rng.IntN(6) {

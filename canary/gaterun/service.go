@@ -67,13 +67,13 @@ func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
 			return false
 		}
 	}
-	return s.splits(run.Split)
+	return s.splits(SplitOf(run))
 }
 
 // splits reports whether the traffic is still split as it was. The steps of a gradual
 // rollout count as one split.
-func (s *Service) splits(was map[string]int64) bool {
-	return maps.EqualFunc(was, s.Traffic.Percentages(), func(a, b int64) bool { return a == b || s.Rollout })
+func (s *Service) splits(was lifecycle.Split) bool {
+	return maps.EqualFunc(was.Percentages(), s.Traffic.Percentages(), func(a, b int64) bool { return a == b || s.Rollout })
 }
 
 // Newest reports whether no other Revision has a later generation.

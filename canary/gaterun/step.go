@@ -105,7 +105,7 @@ func (r *Run) find(m Moment) bool {
 		r.GateRun.Service.UID = m.Service.UID
 		r.GateRun.Canary = object(both.Canary)
 		baseline := object(both.Baseline)
-		r.GateRun.Baseline, r.GateRun.Split = &baseline, m.Service.Traffic.Percentages()
+		r.GateRun.Baseline, r.GateRun.Split = &baseline, Shares(m.Service.Traffic)
 		return true
 	case p.Reason == SameRevision || !changing && waited >= splitTimeout:
 		r.End(m.Now, verdict.Error, "Nothing can be judged: "+p.Message, p.Reason)
@@ -138,9 +138,9 @@ func (r *Run) superseded(s *Service) (reason, why string) {
 	if !s.Effective {
 		return "", "" // the Route may still return to the same split
 	}
-	if s.splits(r.GateRun.Split) {
+	if s.splits(SplitOf(r.GateRun)) {
 		return "", ""
 	}
 	return SplitChanged, fmt.Sprintf("the traffic went to %s when the run began, and now goes to %s",
-		describeSplit(r.GateRun.Split), describeSplit(s.Traffic.Percentages()))
+		describeSplit(SplitOf(r.GateRun)), describeSplit(s.Traffic))
 }

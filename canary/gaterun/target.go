@@ -4,10 +4,10 @@ package gaterun
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -56,13 +56,13 @@ func Choose(name string, s *Service, canary, baseline string) (Pair, *ProblemErr
 	for _, named := range []string{canary, baseline} {
 		if named != "" && !slices.ContainsFunc(with, func(r lifecycle.Revision) bool { return r.Name == named }) {
 			return Pair{}, problem(RevisionNotInSplit, "Revision %q gets no traffic of Service %q; the traffic goes to %s",
-				named, name, describeSplit(s.Traffic.Percentages()))
+				named, name, describeSplit(s.Traffic))
 		}
 	}
 	if len(with) < 2 {
 		return Pair{}, problem(NoSplit,
 			"there is nothing to compare: the traffic of Service %q goes to %s; give a second Revision a share", name,
-			describeSplit(s.Traffic.Percentages()))
+			describeSplit(s.Traffic))
 	}
 	t := Pair{Canary: pick(with, canary, later)}
 	if t.Canary.Name == baseline {
@@ -102,13 +102,31 @@ func pick(all []lifecycle.Revision, named string, before func(a, b lifecycle.Rev
 func later(a, b lifecycle.Revision) bool { return a.Generation > b.Generation }
 
 // describeSplit formats a split for messages.
-func describeSplit(split map[string]int64) string {
+func describeSplit(split lifecycle.Split) string {
 	if len(split) == 0 {
 		return "no Revision"
 	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(split)) {
-		parts = append(parts, fmt.Sprintf("%s (%d %%)", name, split[name]))
+	parts := make([]string, 0, len(split))
+	for _, share := range split {
+		parts = append(parts, fmt.Sprintf("%s (%d %%)", share.Revision, share.Percent))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// SplitOf returns the split that a run judges.
+func SplitOf(run *v1alpha1.GateRun) lifecycle.Split {
+	shares := make([]lifecycle.Share, 0, len(run.Split))
+	for _, share := range run.Split {
+		shares = append(shares, lifecycle.Share(share))
+	}
+	return lifecycle.NewSplit(shares)
+}
+
+// Shares returns a split for the status of a run.
+func Shares(split lifecycle.Split) []v1alpha1.GateShare {
+	out := make([]v1alpha1.GateShare, 0, len(split))
+	for _, share := range split {
+		out = append(out, v1alpha1.GateShare(share))
+	}
+	return out
 }

@@ -18,9 +18,6 @@ import (
 // handled follows the placement plan, if the members follow one. Shards differ in their traffic, so the
 // part that the plan gives the canary is that of its shards in the same window, whoever handled them.
 
-// enoughExposed is the part of its share that a canary must prove to get.
-const enoughExposed = 0.85
-
 // Planned counts the requests of shards that a placement plan names an owner for: Got by the canary, Due
 // those of the canary's shards by that plan, whoever handled them, and All.
 type Planned struct{ Got, Due, All float64 }
@@ -109,11 +106,11 @@ func (r reached) ratio() (ratio, deviation float64) {
 	return got / expected, math.Sqrt(max(squares, r.Got)) / r.Expected
 }
 
-// low reports whether the canary may get less than it should: it is not above the bound by two
+// low reports whether the canary may get less than the gate accepts: it is not above the bound by two
 // deviations.
-func (r reached) low() bool {
+func (r reached) low(p Plan) bool {
 	ratio, deviation := r.ratio()
-	return r.Got > 0 && ratio < enoughExposed+2*deviation
+	return p.Exposure.Min > 0 && r.Got > 0 && ratio < p.Exposure.Min+2*deviation
 }
 
 // expose takes a window.
@@ -165,10 +162,11 @@ func (w Window) reached(p Plan, canary, baseline float64) (got, all, required fl
 	return canary, canary + baseline, required
 }
 
-// low reports whether the canary may get less than it should.
-func (e *evidence) low() bool { return e.Reached.low() || e.Placed.low() }
+// low reports whether the canary may get less than the gate accepts.
+func (e *evidence) low(p Plan) bool { return e.Reached.low(p) || e.Placed.low(p) }
 
-// tooHigh and tooLow report whether the canary got another part of its requests than the gate accepts.
+// tooHigh and tooLow report whether the canary got another part of its requests than the gate accepts. That
+// it got too little is proven.
 func (e *evidence) tooHigh(p Plan) bool {
 	return e.Reached.above(p) || e.Placed.above(p)
 }
@@ -183,8 +181,8 @@ func (r reached) above(p Plan) bool {
 }
 
 func (r reached) below(p Plan) bool {
-	ratio, _ := r.ratio()
-	return ratio < p.Exposure.Min
+	ratio, deviation := r.ratio()
+	return ratio+2*deviation < p.Exposure.Min
 }
 
 // expected returns what the handled share is compared with: the Route's share in an ordinary Service, and
@@ -212,17 +210,18 @@ func (j *judgement) explainExposure(p Plan, e *evidence) []string {
 		say = append(say, fmt.Sprintf("the canary handled %s of the requests, and the Route gives it %s",
 			percent(j.HandledShare), percent(j.RequiredShare)))
 	}
-	if ratio, deviation := e.Reached.ratio(); e.Reached.low() {
+	if ratio, deviation := e.Reached.ratio(); e.Reached.low(p) {
 		say = append(
 			say,
 			fmt.Sprintf(
-				"the canary got %.2f of the requests that the Route gives it (standard error %.2f): others may have ended before its pods",
+				"the canary got %.2f of the requests that the Route gives it (standard error %.2f), and the gate wants %v: others may have ended before its pods",
 				ratio,
 				deviation,
+				p.Exposure.Min,
 			),
 		)
 	}
-	if got, expected := e.Placed.started(); e.Placed.low() || e.Placed.above(p) || e.Placed.below(p) {
+	if got, expected := e.Placed.started(); e.Placed.low(p) || e.Placed.above(p) || e.Placed.below(p) {
 		say = append(say,
 			fmt.Sprintf("the canary handled %.0f requests, and the shards that the placement plan gives it had %.0f", got,
 				expected))

@@ -123,6 +123,57 @@ func TestShardedExposure(t *testing.T) {
 	}
 }
 
+// The gate says which part of its share a canary must prove to get.
+func TestSmallestAcceptedShare(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		least, ratio float64
+		want         verdict.Verdict
+	}{
+		{0.85, 0.8, verdict.Inconclusive},
+		{0.7, 0.8, verdict.Pass},
+		{0, 0.8, verdict.Pass},
+		{0, 0.01, verdict.Pass},
+		{0.85, 0.9, verdict.Pass},
+		{0.95, 0.9, verdict.Inconclusive},
+		{0.95, 1, verdict.Pass},
+	} {
+		strict, mild := errorsOnly(), errorsOnly()
+		strict.Exposure.Min, mild.Exposure.Min, mild.Exposure.WarnLow = c.least, c.least, true
+		for _, p := range []Plan{strict, mild} {
+			want := c.want
+			if want == verdict.Inconclusive && p.Exposure.WarnLow {
+				want = verdict.Warn
+			}
+			got := repeat(p, arm(2000*c.ratio, 0), arm(10000-2000*c.ratio, 0), func(_ int, w *Window) { w.Required = 0.2 })
+			mismatch := slices.Contains(got.Reasons, verdict.ExposureMismatch)
+			said := strings.Contains(got.Message, fmt.Sprintf("the canary got %.2f of the requests", c.ratio)) &&
+				strings.Contains(got.Message, fmt.Sprintf("the gate wants %v:", c.least))
+			if got.Verdict != want || mismatch != (want != verdict.Pass) || said != mismatch {
+				t.Errorf("at least %v, got %v: %s %v, want %s: %s", c.least, c.ratio, got.Verdict, got.Reasons, want, got.Message)
+			}
+		}
+	}
+}
+
+// While requests are missing, a share that is too low is a reason only if it is proven.
+func TestTooLittleIsProven(t *testing.T) {
+	t.Parallel()
+	for ratio, want := range map[float64]bool{0.1: true, 0.4: false, 0.9: false} {
+		p := errorsOnly()
+		p.MinCanary, p.Exposure.Min = 1e6, 0.5
+		run := Start(epoch, nil)
+		for i := range 3 {
+			w := at(i, arm(20*ratio, 0), arm(100-20*ratio, 0))
+			w.Required = 0.2
+			run.Analyze(p, w)
+		}
+		if got := slices.Contains(run.Last.Reasons, verdict.ExposureMismatch); got != want {
+			t.Errorf("%v: %v: %s", ratio, run.Last.Reasons, run.Last.Message)
+		}
+	}
+}
+
 // A canary whose requests take long has finished fewer of them, and started as many. One that also loses requests does
 // not pass.
 func TestRequestsThatTakeLongAreStarted(t *testing.T) {

@@ -93,7 +93,7 @@ func strangePlan(rng *rand.Rand) Plan {
 		Alpha: one(1e-6, .05, .5, .999), Beta: one(1e-6, .05, .5, .999),
 		Warmup: time.Duration(one(0, 60, 200)) * time.Second, MinDuration: time.Duration(one(0, 2, 60)) * time.Minute, Deadline: time.Duration(one(4, 30, 1e5)) * time.Minute,
 		MinCanary: one(0, 1, 300), MinBaseline: one(0, 1, 300), Sharded: rng.IntN(2) == 0, MinShards: int(one(0, 1, 3)),
-		PastRequired: rng.IntN(2) == 0, Exposure: Exposure{Min: one(0, .5), Max: one(0, 1, 2), Warn: rng.IntN(2) == 0, WarnLow: rng.IntN(2) == 0},
+		PastRequired: rng.IntN(2) == 0, Exposure: Exposure{Min: one(0, .5, .85), Max: one(0, 1, 2), Warn: rng.IntN(2) == 0, WarnLow: rng.IntN(2) == 0},
 		Limits: Limits{Restarts: one(-1, 0, 5), CompareRestarts: rng.IntN(2) == 0, Unaccounted: one(-1, 0, .01, 1)},
 		Score:  Score{Pass: one(0, 90, 100), Warn: one(0, 75), MinCoverage: one(0, .5, 1)},
 	}

@@ -22,7 +22,7 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 			plural.Of(e.Canary, "request", "requests"), e.Baseline)+e.stretch())
 	}
 	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
-		say = append(say, fmt.Sprintf("%.0f and %.0f more are needed", j.Canary.Missing, j.Baseline.Missing))
+		say = append(say, fmt.Sprintf("%d and %d more are needed", j.Canary.Missing, j.Baseline.Missing))
 	}
 	for i, m := range p.Metrics {
 		say = append(say, explainMetric(p, j.Metrics[i], m, e.Metrics[m.Name]))

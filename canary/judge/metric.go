@@ -137,7 +137,7 @@ func (d *metricData) evaluate(v analysis, m Metric) verdict.MetricResult {
 		res.Detail = d.detail(m, res.Reason != verdict.AnswersDiffer)
 	}
 	if (res.Reason == verdict.Undecided || res.Reason == verdict.InsufficientSample) && worst != nil {
-		res.Missing = missing(v, m, worst, l)
+		res.Missing = count(missing(v, m, worst, l))
 	}
 	return res
 }

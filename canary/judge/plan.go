@@ -83,9 +83,9 @@ type Metric struct {
 // Exposure limits what the canary gets, as a ratio to what the Route gives it, and what it handles of a
 // sharded Service, as a ratio to what a placement plan gives it.
 type Exposure struct {
+	// Min must be proven; 0 accepts any share.
 	Min, Max float64
-	// Warn instead of Inconclusive if it gets too much, and WarnLow if it may get less than 0.85 of
-	// its share.
+	// Warn instead of Inconclusive if it gets more than Max, and WarnLow if it may get less than Min.
 	Warn, WarnLow bool
 }
 

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"math"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -73,8 +74,8 @@ func (r *Run) evaluate(p Plan, elapsed time.Duration) verdict.Judgement {
 	}
 	j := judgement{
 		Verdict: verdict.Running, From: verdict.TimeOf(e.From), To: verdict.TimeOf(e.To),
-		Canary:        verdict.Samples{Requests: e.Canary, Missing: max(0, p.MinCanary-e.Canary)},
-		Baseline:      verdict.Samples{Requests: e.Baseline, Missing: max(0, p.MinBaseline-e.Baseline)},
+		Canary:        verdict.Samples{Requests: count(e.Canary), Missing: count(p.MinCanary - e.Canary)},
+		Baseline:      verdict.Samples{Requests: count(e.Baseline), Missing: count(p.MinBaseline - e.Baseline)},
 		HandledShare:  e.Handled.mean(),
 		RequiredShare: e.Required.mean(),
 		ExpectedShare: e.expected(p),
@@ -96,20 +97,29 @@ func (r *Run) evaluate(p Plan, elapsed time.Duration) verdict.Judgement {
 	return verdict.Judgement(j)
 }
 
+// count returns a number of requests, from 0 to countless, as a whole number; a part of a request counts as one.
+func count(n float64) int64 {
+	if !(n > 0) {
+		return 0
+	}
+	return int64(math.Ceil(min(n, countless)))
+}
+
 func (e *evidence) enough(p Plan) bool {
 	return e.Canary > 0 && e.Canary >= p.MinCanary && e.Baseline >= p.MinBaseline
 }
 
 // countShards sets how many shards there are, and how many more a comparison needs.
 func (j *judgement) countShards(p Plan, c census) {
-	j.Canary.Shards, j.Baseline.Shards = c.canary, c.baseline
+	j.Canary.Shards, j.Baseline.Shards = int64(c.canary), int64(c.baseline)
 	strictest := 1.0
 	for _, m := range p.Metrics {
 		if l := p.levels(m); l.comparable && !l.relative {
 			strictest = min(strictest, l.shardFail*lastAnalysis)
 		}
 	}
-	j.Canary.ShardsMissing, j.Baseline.ShardsMissing = c.missing(max(1, p.MinShards), strictest)
+	canary, baseline := c.missing(max(1, p.MinShards), strictest)
+	j.Canary.ShardsMissing, j.Baseline.ShardsMissing = int64(canary), int64(baseline)
 }
 
 // weigh computes the score: of the conclusive weight, a pass counts fully and a warning half.

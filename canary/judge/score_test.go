@@ -99,7 +99,7 @@ func TestMissingRequestsAreReported(t *testing.T) {
 		t.Errorf("got %+v, %+v: %s", got.Canary, got.Baseline, got.Message)
 	}
 	// Without errors, some 750 requests disprove 0.5 %.
-	needed := 100 + got.Metrics[0].Missing
+	needed := 100 + float64(got.Metrics[0].Missing)
 	if needed < 700 || needed > 800 {
 		t.Errorf("%v requests needed in all", needed)
 	}

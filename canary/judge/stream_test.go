@@ -28,7 +28,7 @@ func errorsOnly() Plan {
 		Metrics: []Metric{{
 			Name: "errors", Kind: Errors, MaxOddsRatio: 1.5, Negligible: 0.005, Weight: 1, Critical: true,
 		}},
-		Exposure: Exposure{Min: 0.5, Max: 2},
+		Exposure: Exposure{Min: 0.85, Max: 2},
 		Limits:   Limits{Restarts: 0, Unaccounted: 0.01},
 		Score:    Score{Pass: 90, Warn: 75, MinCoverage: 0.5},
 	}
@@ -143,7 +143,7 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 	o := outcome{runs: runs, verdicts: map[verdict.Verdict]float64{}, requests: map[verdict.Verdict][]float64{}}
 	for _, j := range ends {
 		o.verdicts[j.Verdict]++
-		o.requests[j.Verdict] = append(o.requests[j.Verdict], j.Canary.Requests)
+		o.requests[j.Verdict] = append(o.requests[j.Verdict], float64(j.Canary.Requests))
 	}
 	for v := range o.verdicts {
 		o.verdicts[v] /= float64(runs)

@@ -42,7 +42,7 @@ func (j *judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	}
 	j.coldStart(p, e)
 	j.restarted(e)
-	if j.Verdict == verdict.Pass && p.Exposure.WarnLow && e.low() {
+	if j.Verdict == verdict.Pass && p.Exposure.WarnLow && e.low(p) {
 		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.ExposureMismatch}, j.Reasons...)
 	}
 	if e.tooLow(p) {
@@ -94,7 +94,7 @@ func (j *judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 	if e.mostlyYoung() {
 		why = append(why, verdict.ColdStart)
 	}
-	if e.low() && !p.Exposure.WarnLow && j.Canary.Missing == 0 {
+	if e.low(p) && !p.Exposure.WarnLow && j.Canary.Missing == 0 {
 		why = append(why, verdict.ExposureMismatch)
 	}
 	if e.Unsettled {

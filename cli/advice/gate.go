@@ -113,7 +113,7 @@ func pins(to string, s *servingv1.Service, tagged bool) string {
 
 // cannotJudge sets what a condition says that prevents every verdict.
 func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
-	for _, of := range []string{v1alpha1.GateTemplateApplied, v1alpha1.GateServiceFound, v1alpha1.GateMeasured} {
+	for _, of := range []string{v1alpha1.GateValid, v1alpha1.GateTemplateApplied, v1alpha1.GateServiceFound, v1alpha1.GateMeasured} {
 		for _, condition := range g.Status.Conditions {
 			if string(condition.Type) != of || condition.IsTrue() {
 				continue
@@ -123,6 +123,8 @@ func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
 				f.State = Waiting
 			}
 			switch of {
+			case v1alpha1.GateValid:
+				f.What = "it cannot judge: its spec is not valid"
 			case v1alpha1.GateTemplateApplied:
 				f.What = fmt.Sprintf("it cannot judge by ClusterCanaryGateTemplate %s", g.Spec.Template())
 			case v1alpha1.GateServiceFound:
@@ -296,5 +298,5 @@ func Forecast(j *verdict.Judgement, elapsed time.Duration) time.Duration {
 	if j.Canary.Requests <= 0 || elapsed <= 0 {
 		return 0
 	}
-	return time.Duration(j.MissingRequests() / j.Canary.Requests * float64(elapsed))
+	return time.Duration(float64(j.MissingRequests()) / float64(j.Canary.Requests) * float64(elapsed))
 }

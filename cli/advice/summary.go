@@ -46,16 +46,16 @@ func why(run *v1alpha1.GateRun) string {
 
 // requests says how many requests there are, and how many more are needed.
 func requests(j *verdict.Judgement) string {
-	text := fmt.Sprintf("%s, %s of the baseline", ofCanary(j), words.Count(j.Baseline.Requests))
+	text := fmt.Sprintf("%s, %s of the baseline", ofCanary(j), words.Count(float64(j.Baseline.Requests)))
 	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
-		text += fmt.Sprintf("; %s and %s more are needed", words.Count(j.Canary.Missing), words.Count(j.Baseline.Missing))
+		text += fmt.Sprintf("; %s and %s more are needed", words.Count(float64(j.Canary.Missing)), words.Count(float64(j.Baseline.Missing)))
 	}
 	return text
 }
 
 func ofCanary(j *verdict.Judgement) string {
 	n := j.Canary.Requests
-	return words.Count(n) + plural.Word(n, " request of the canary", " requests of the canary")
+	return words.Count(float64(n)) + plural.Word(n, " request of the canary", " requests of the canary")
 }
 
 func ratio(of *float64) string {

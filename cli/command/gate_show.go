@@ -160,11 +160,11 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 		least *int64
 		verdict.Samples
 	}{{"canary", canary, j.Canary}, {"baseline", baseline, j.Baseline}} {
-		needed := side.Requests + side.Missing
+		has, needed := float64(side.Requests), float64(side.Requests+side.Missing)
 		if side.least != nil {
 			needed = float64(*side.least)
 		}
-		e.bar(side.name+" requests", part(side.Requests, needed), e.needed(side.Requests, needed))
+		e.bar(side.name+" requests", part(has, needed), e.needed(has, needed))
 		if side.Shards+side.ShardsMissing > 0 {
 			needed := float64(side.Shards + side.ShardsMissing)
 			text := e.needed(float64(side.Shards), needed)
@@ -176,7 +176,7 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 	}
 	if run.Verdict == verdict.Running {
 		if wait := advice.Forecast(j, e.Now().Sub(run.StartTime.Time)); wait > 0 {
-			e.Screen.Printf("  %-*s a verdict needs about %s more of the canary: %s at the present rate\n", label, "", words.Count(j.MissingRequests()), words.Span(wait))
+			e.Screen.Printf("  %-*s a verdict needs about %s more of the canary: %s at the present rate\n", label, "", words.Count(float64(j.MissingRequests())), words.Span(wait))
 		}
 	}
 }
@@ -275,7 +275,7 @@ func (e *env) showMetric(m verdict.MetricResult) {
 	}
 	if m.Missing > 0 {
 		s.Printf("  %-*s about %s of the canary\n", label, "still needed",
-			plural.Of(math.Ceil(m.Missing), "more request", "more requests"))
+			plural.Of(m.Missing, "more request", "more requests"))
 	}
 }
 

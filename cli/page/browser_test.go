@@ -41,7 +41,7 @@ func TestInBrowser(t *testing.T) {
 	// The browser's test asks for changes here.
 	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		percent, _ := strconv.ParseInt(r.FormValue("percent"), 10, 64)
-		requests, _ := strconv.ParseFloat(r.FormValue("requests"), 64)
+		requests, _ := strconv.ParseInt(r.FormValue("requests"), 10, 64)
 		handled, _ := strconv.ParseFloat(r.FormValue("handled"), 64)
 		if err := c.shift(r.Context(), percent, requests, handled); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)

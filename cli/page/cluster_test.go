@@ -82,7 +82,7 @@ func (c *cluster) ledger(t *testing.T, s *servingv1.Service, since time.Duration
 }
 
 // shift gives the canary of cart another share, and its gate other numbers.
-func (c *cluster) shift(ctx context.Context, percent int64, requests, handled float64) error {
+func (c *cluster) shift(ctx context.Context, percent, requests int64, handled float64) error {
 	s, err := c.Serving.ServingV1().Services(fleet.Shop).Get(ctx, "cart", metav1.GetOptions{})
 	if err != nil {
 		return err

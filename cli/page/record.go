@@ -37,7 +37,7 @@ type sample struct {
 	Entered *float64 `json:"entered,omitempty"`
 	Handled *float64 `json:"handled,omitempty"`
 	// Requests that the canary has finished.
-	Requests float64 `json:"requests"`
+	Requests int64 `json:"requests"`
 }
 
 func newRecord() *record {

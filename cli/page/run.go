@@ -18,14 +18,14 @@ type run struct {
 	// Judgement is the report of the run, which GateReport leaves out here.
 	Judgement *verdict.Judgement `json:"judgement,omitempty"`
 	// CanaryNeeds and BaselineNeeds are how many requests each side must have finished.
-	CanaryNeeds   float64 `json:"canaryNeeds,omitempty"`
-	BaselineNeeds float64 `json:"baselineNeeds,omitempty"`
+	CanaryNeeds   int64 `json:"canaryNeeds,omitempty"`
+	BaselineNeeds int64 `json:"baselineNeeds,omitempty"`
 	// Least and Most bound the share that the canary may handle; absent without bounds.
 	Least *float64 `json:"least,omitempty"`
 	Most  *float64 `json:"most,omitempty"`
 	// Missing is how many more requests of the canary a verdict needs, and More how long they take, in seconds; 0 if that
 	// is unknown.
-	Missing float64 `json:"missing,omitempty"`
+	Missing int64   `json:"missing,omitempty"`
 	More    float64 `json:"more,omitempty"`
 	// Series is what was seen since the page is open, oldest first.
 	Series []sample `json:"series,omitempty"`
@@ -62,11 +62,11 @@ func withoutReport(r *v1alpha1.GateRun) *v1alpha1.GateRun {
 	return &out
 }
 
-func least(n *int64, otherwise float64) float64 {
+func least(n *int64, otherwise int64) int64 {
 	if n == nil {
 		return otherwise
 	}
-	return float64(*n)
+	return *n
 }
 
 func times(share float64, ratio *float64) *float64 {

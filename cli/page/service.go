@@ -117,7 +117,7 @@ func (s *Server) others(h *report.History, of *service) []timeline.Moment {
 			Time:    r.Run.StartTime.Time,
 			Name:    "gate began",
 			Text:    fmt.Sprintf("gate %s began to judge %s", r.Name, r.Run.Canary.Name),
-			Split:   lifecycle.SplitOf(r.Run.Split),
+			Split:   splitOf(r.Run),
 			Outcome: timeline.Plain,
 		}
 		if i := slices.IndexFunc(
@@ -154,6 +154,15 @@ func nameOf(text string) string {
 		return "revision created"
 	}
 	return text
+}
+
+// splitOf returns the split that a run judges.
+func splitOf(run *v1alpha1.GateRun) lifecycle.Split {
+	shares := make([]lifecycle.Share, 0, len(run.Split))
+	for _, share := range run.Split {
+		shares = append(shares, lifecycle.Share(share))
+	}
+	return lifecycle.NewSplit(shares)
 }
 
 // lanes returns the Revisions to show, newest first. Those that never appear in the time line and have no traffic come

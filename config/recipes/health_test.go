@@ -49,7 +49,8 @@ func newGate(reason string, ready bool, latest verdict.Verdict) func() any {
 		g := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", Generation: 1}}
 		g.APIVersion, g.Kind = v1alpha1.SchemeGroupVersion.String(), v1alpha1.GateKind.Kind
 		g.Status.ObservedGeneration = 1
-		m := apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured).Manage(&g.Status)
+		m := apis.NewLivingConditionSet(v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured).Manage(&g.Status)
+		m.MarkTrue(v1alpha1.GateValid)
 		m.MarkTrue(v1alpha1.GateServiceFound)
 		m.MarkTrue(v1alpha1.GateMeasured)
 		if !ready {

@@ -31,17 +31,17 @@ const (
 )
 
 var (
-	conditionSet = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
+	conditionSet = apis.NewLivingConditionSet(v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
 	// templated is the set of a gate that refers to a template.
-	templated = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured, v1alpha1.GateTemplateApplied)
+	templated = apis.NewLivingConditionSet(v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured, v1alpha1.GateTemplateApplied)
 )
 
-// divided reports whether the last sync saw a split.
+// divided reports whether the last sync saw a split that it could judge by the spec.
 func (s *gateSync) divided() bool { return divided(&s.gate.Status) }
 
 func divided(s *v1alpha1.CanaryGateStatus) bool {
 	c := s.GetCondition(v1alpha1.GateServiceFound)
-	return c != nil && c.Reason == reasonSplit
+	return c != nil && c.Reason == reasonSplit && !s.GetCondition(v1alpha1.GateValid).IsFalse()
 }
 
 // conditions sets whether the gate can judge.
@@ -53,7 +53,8 @@ func (s *gateSync) conditions(ctx context.Context, m gaterun.Moment) {
 		logging.FromContext(ctx).Errorw("A condition of a gate stays, which is a bug: please report it", "error", err)
 	}
 	manager.InitializeConditions()
-	s.found(ctx, manager, m)
+	s.valid(ctx, manager)
+	s.found(manager, m)
 	s.measured(manager, m.Service)
 	s.applied(manager)
 }
@@ -77,13 +78,17 @@ func (s *gateSync) applied(manager apis.ConditionManager) {
 
 func list(groups []string) string { return strings.Join(groups, ", ") }
 
-func (s *gateSync) found(ctx context.Context, manager apis.ConditionManager, m gaterun.Moment) {
-	const found = v1alpha1.GateServiceFound
-	name := s.spec.Service
+func (s *gateSync) valid(ctx context.Context, manager apis.ConditionManager) {
 	if err := s.gate.Validate(ctx); err != nil {
-		manager.MarkFalse(found, reasonInvalid, "%s", err)
+		manager.MarkFalse(v1alpha1.GateValid, reasonInvalid, "%s", err)
 		return
 	}
+	manager.MarkTrue(v1alpha1.GateValid)
+}
+
+func (s *gateSync) found(manager apis.ConditionManager, m gaterun.Moment) {
+	const found = v1alpha1.GateServiceFound
+	name := s.spec.Service
 	if !m.Known {
 		manager.MarkUnknown(found, reasonUnknown, "The controller has not read the Knative Services of the cluster yet")
 		return

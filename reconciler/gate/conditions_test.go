@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
@@ -56,5 +57,33 @@ func TestMeasured(t *testing.T) {
 		if got.IsTrue() != (c.reason == "") || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// An invalid spec says nothing about the Service, and no run begins until it is mended. Then the split is judged.
+func TestInvalidSpec(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, watching)
+	h.Split(10)
+	g := h.process()
+	right := h.get(gatePath)
+	h.put(t, gatePath, strings.Replace(right, `"watch":true`, `"watch":true,"failOn":["Warn"]`, 1))
+	h.look(g)
+	is := h.gate().Status
+	for of, want := range map[apis.ConditionType]string{
+		v1alpha1.GateValid: "False InvalidSpec", v1alpha1.GateServiceFound: "True Split", apis.ConditionReady: "False InvalidSpec",
+	} {
+		if c := is.GetCondition(of); string(c.Status)+" "+c.Reason != want {
+			t.Errorf("%s: %+v, want %s", of, c, want)
+		}
+	}
+	if is.Run != nil || !strings.Contains(is.GetCondition(v1alpha1.GateValid).Message, "spec.failOn") {
+		t.Errorf("%+v", is)
+	}
+	h.put(t, gatePath, strings.Replace(h.get(gatePath), `"failOn":["Warn"]`, `"failOn":["Fail"]`, 1))
+	h.look(g)
+	if is = h.gate().Status; !is.GetCondition(v1alpha1.GateValid).IsTrue() || is.Run == nil {
+		t.Errorf("%+v", is)
 	}
 }

@@ -114,12 +114,14 @@ func TestGatesThatWatch(t *testing.T) {
 		first := th.stands("cart", reached("Pass")).Status.Run
 		s.Split(50)
 		second := th.stands("cart", running).Status.Run
-		if second.ID == first.ID || second.Split["cart-00002"] != 50 || th.heard(first.ID) != "cart uid-of-cart Pass" {
+		if second.ID == first.ID || gaterun.SplitOf(second).Percent("cart-00002") != 50 || th.heard(first.ID) != "cart uid-of-cart Pass" {
 			t.Errorf("%+v, reported %q", second, th.heard(first.ID))
 		}
 		// The split changes during the run.
 		s.Split(60)
-		third := th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.Split["cart-00002"] == 60 }).Status.Run
+		third := th.stands("cart", func(g *v1alpha1.CanaryGate) bool {
+			return running(g) && gaterun.SplitOf(g.Status.Run).Percent("cart-00002") == 60
+		}).Status.Run
 		if th.heard(second.ID) != "cart uid-of-cart Superseded" {
 			t.Errorf("reported %q", th.heard(second.ID))
 		}

@@ -4,7 +4,6 @@ package gate
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -122,26 +121,23 @@ func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 		canary, baseline := run.Effective.Needs()
 		j.Canary.Missing, j.Baseline.Missing = deref(canary), deref(baseline)
 	}
-	out.Requests = &v1alpha1.GateRequests{Canary: whole(j.Canary.Requests), Baseline: whole(j.Baseline.Requests)}
+	out.Requests = &v1alpha1.GateRequests{Canary: j.Canary.Requests, Baseline: j.Baseline.Requests}
 	out.Missing = missing(&j)
 	return out
 }
 
-func deref(n *int64) float64 {
+func deref(n *int64) int64 {
 	if n == nil {
 		return 0
 	}
-	return float64(*n)
+	return *n
 }
-
-// whole rounds a number of requests up, as messages do.
-func whole(n float64) int64 { return int64(math.Ceil(n)) }
 
 // missing returns the missing evidence: the minimum, and what a metric needs beyond it; nil if nothing is missing.
 func missing(j *verdict.Judgement) *v1alpha1.GateMissing {
 	out := v1alpha1.GateMissing{
-		CanaryRequests: whole(j.MissingRequests()), BaselineRequests: whole(j.Baseline.Missing),
-		CanaryShards: int64(j.Canary.ShardsMissing), BaselineShards: int64(j.Baseline.ShardsMissing),
+		CanaryRequests: j.MissingRequests(), BaselineRequests: j.Baseline.Missing,
+		CanaryShards: j.Canary.ShardsMissing, BaselineShards: j.Baseline.ShardsMissing,
 	}
 	if out == (v1alpha1.GateMissing{}) {
 		return nil

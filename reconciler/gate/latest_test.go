@@ -107,7 +107,8 @@ func TestSuspendedGate(t *testing.T) {
 	h.put(t, gatePath, strings.Replace(watching, `"watch":true`, `"watch":true,"suspend":true`, 1))
 	g := h.process()
 	h.look(g)
-	if is := h.gate().Status; is.Run != nil || !is.GetCondition(apis.ConditionReady).IsTrue() && is.GetCondition(v1alpha1.GateServiceFound).IsFalse() {
+	if is := h.gate().Status; is.Run != nil || !is.GetCondition(apis.ConditionReady).IsTrue() && is.GetCondition(v1alpha1.GateServiceFound).IsFalse() ||
+		!is.GetCondition(v1alpha1.GateValid).IsTrue() {
 		t.Errorf("%+v", is)
 	}
 	h.put(t, gatePath, strings.Replace(h.get(gatePath), `"suspend":true`, `"suspend":false`, 1))
@@ -166,7 +167,7 @@ func TestUnknownIsWrittenOnce(t *testing.T) {
 func TestMissingSaysWhatTheMessageSays(t *testing.T) {
 	t.Parallel()
 	for want, j := range map[v1alpha1.GateMissing]verdict.Judgement{
-		{CanaryRequests: 40}: {Canary: verdict.Samples{Missing: 39.2}},
+		{CanaryRequests: 40}: {Canary: verdict.Samples{Missing: 40}},
 		{CanaryRequests: 1200, BaselineRequests: 7}: {
 			Canary: verdict.Samples{Missing: 40}, Baseline: verdict.Samples{Missing: 7},
 			Metrics: []verdict.MetricResult{{Missing: 1200}, {Missing: 9000, DryRun: true}},

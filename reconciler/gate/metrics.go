@@ -268,8 +268,8 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 	if j == nil {
 		return // there is no judgement yet
 	}
-	s.gauge(samplesDesc, j.Canary.Requests, "canary")
-	s.gauge(samplesDesc, j.Baseline.Requests, "baseline")
+	s.gauge(samplesDesc, float64(j.Canary.Requests), "canary")
+	s.gauge(samplesDesc, float64(j.Baseline.Requests), "baseline")
 	canary, baseline := run.Effective.Needs()
 	s.required(canary, "canary")
 	s.required(baseline, "baseline")

@@ -84,7 +84,7 @@ func (g *Gate) template(ctx context.Context, name string, told bool) (*v1alpha1.
 func (s *gateSync) resolve(ctx context.Context) error {
 	s.status.Template = nil
 	if s.gate.Validate(ctx) != nil {
-		return nil //nolint:nilerr // condition ServiceFound says so
+		return nil //nolint:nilerr // condition Valid says so
 	}
 	// A run whose record is lost ends without its template.
 	template, err := s.template(ctx, s.gate.Spec.Template(), !s.gate.Status.Run.InProgress())

@@ -59,9 +59,12 @@ func TestUnreadableGateAffectsNoOther(t *testing.T) {
 	for range 200 {
 		gate, err := th.gates.Get(t.Context(), "bad", metav1.GetOptions{})
 		must(t, err)
-		if c := gate.Status.GetCondition(v1alpha1.GateServiceFound); c.IsFalse() {
-			if c.Message == "" {
+		if c := gate.Status.GetCondition(v1alpha1.GateValid); c.IsFalse() {
+			if c.Reason != customrun.InvalidSpec || c.Message == "" {
 				t.Errorf("%+v", c)
+			}
+			if found := gate.Status.GetCondition(v1alpha1.GateServiceFound); found.IsFalse() && found.Reason == customrun.InvalidSpec {
+				t.Errorf("%+v", found)
 			}
 			return
 		}

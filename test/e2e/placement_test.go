@@ -278,7 +278,7 @@ func (s *scene) badRelease(app *kit.Cart) (*v1alpha1.GateRun, verdict.Judgement)
 	if report.HandledShare != nil {
 		share = fmt.Sprintf("%.3f", *report.HandledShare)
 	}
-	s.Logf("%s %v after %s, with %.0f requests of the canary and %.0f of the baseline; the canary's share of what was handled: %s",
+	s.Logf("%s %v after %s, with %d requests of the canary and %d of the baseline; the canary's share of what was handled: %s",
 		run.Verdict, run.Reasons, time.Since(begun).Round(time.Second), report.Canary.Requests, report.Baseline.Requests, share)
 	return run, report
 }

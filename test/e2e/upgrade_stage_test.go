@@ -116,7 +116,7 @@ func (s *stage) run(ctx context.Context, gate string) (*v1alpha1.GateRun, error)
 }
 
 // continues waits until the open run knows of as many requests of the canary.
-func (s *stage) continues(requests float64) *v1alpha1.GateRun {
+func (s *stage) continues(requests int64) *v1alpha1.GateRun {
 	s.Helper()
 	var run *v1alpha1.GateRun
 	s.must(kit.Wait(s.Context(), 3*time.Minute, "the evidence of an open run", func(ctx context.Context) error {
@@ -125,7 +125,7 @@ func (s *stage) continues(requests float64) *v1alpha1.GateRun {
 			return err
 		}
 		if run.CompletionTime != nil || run.Report == nil || run.Report.Canary.Requests < requests {
-			return kit.NotYet("want more than %.0f requests of the canary: %s", requests, compact(run))
+			return kit.NotYet("want more than %d requests of the canary: %s", requests, compact(run))
 		}
 		return nil
 	}))
@@ -151,6 +151,6 @@ func (s *stage) unchanged() {
 	if decided.ID != s.decided.ID || decided.Verdict != s.decided.Verdict || !decided.CompletionTime.Equal(s.decided.CompletionTime) {
 		s.Errorf("the verdict is another one: %s, before %s", compact(decided), compact(s.decided))
 	}
-	say("%s: no shard moved; run %s has %.0f requests of the canary, %.0f before; the verdict is still %s", s.Name(),
+	say("%s: no shard moved; run %s has %d requests of the canary, %d before; the verdict is still %s", s.Name(),
 		s.open.ID, s.open.Report.Canary.Requests, before.Report.Canary.Requests, decided.Verdict)
 }

@@ -65,7 +65,7 @@ func TestGateThatWatches(t *testing.T) {
 			Gate struct {
 				Run            string
 				Verdict        verdict.Verdict
-				CanaryRequests float64
+				CanaryRequests int64
 			}
 		}
 	}

@@ -162,8 +162,9 @@ func (f *Fleet) AddGate(t testing.TB, name, service string, run *v1alpha1.GateRu
 	t.Helper()
 	g := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: Shop, Name: name}, Spec: v1alpha1.CanaryGateSpec{Service: service, Watch: true}}
 	g = Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(Shop).Create(t.Context(), g, metav1.CreateOptions{}))
-	manager := apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured).Manage(&g.Status)
+	manager := apis.NewLivingConditionSet(v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured).Manage(&g.Status)
 	manager.InitializeConditions()
+	manager.MarkTrue(v1alpha1.GateValid)
 	manager.MarkTrue(v1alpha1.GateServiceFound)
 	manager.MarkTrue(v1alpha1.GateMeasured)
 	g.Status.ObservedGeneration, g.Status.Run, g.Status.History = g.Generation, run, before
@@ -176,13 +177,13 @@ func (f *Fleet) AddGate(t testing.TB, name, service string, run *v1alpha1.GateRu
 }
 
 // Run is a run of gate cart-gate, which began three minutes before now and has seen so many requests of the canary.
-func Run(now time.Time, requests, handled float64) *v1alpha1.GateRun {
+func Run(now time.Time, requests int64, handled float64) *v1alpha1.GateRun {
 	least := int64(300)
 	return &v1alpha1.GateRun{
 		ID: "r1", Gate: "cart-gate", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001"},
-		Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}}},
+		Split: []v1alpha1.GateShare{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}, Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}}},
 		StartTime: metav1.NewTime(now.Add(-3 * time.Minute)), Deadline: metav1.NewTime(now.Add(27 * time.Minute)), Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "ExposureMismatch"},
-		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %.0f requests of the canary, %.0f of the baseline; %.0f and 0 more are needed", requests, 9*requests, 300-requests),
+		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %d requests of the canary, %d of the baseline; %d and 0 more are needed", requests, 9*requests, 300-requests),
 		Report: &verdict.Judgement{
 			Verdict: verdict.Running, Canary: verdict.Samples{Requests: requests, Missing: 300 - requests, Shards: 12}, Baseline: verdict.Samples{Requests: 9 * requests, Shards: 88},
 			RequiredShare: Ratio(.1), HandledShare: &handled, ExpectedShare: Ratio(.1), Metrics: []verdict.MetricResult{

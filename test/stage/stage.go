@@ -283,10 +283,10 @@ func Analyze(r *judge.Run, p judge.Plan, w judge.Window) verdict.Judgement {
 	if j.Verdict != verdict.Running {
 		return j
 	}
-	j.Canary.Requests += w.Canary.Finished
-	j.Baseline.Requests += w.Baseline.Finished
+	j.Canary.Requests += int64(w.Canary.Finished)
+	j.Baseline.Requests += int64(w.Baseline.Finished)
 	j.Score += w.Canary.Errors
-	j.Canary.Missing, j.Baseline.Missing = max(0, p.MinCanary-j.Canary.Requests), max(0, p.MinBaseline-j.Baseline.Requests)
+	j.Canary.Missing, j.Baseline.Missing = max(0, int64(p.MinCanary)-j.Canary.Requests), max(0, int64(p.MinBaseline)-j.Baseline.Requests)
 	switch {
 	case j.Score >= 10:
 		j.Verdict, j.Reasons, j.Message = verdict.Fail, []verdict.Reason{verdict.RelativeRegression}, "the canary fails"

@@ -61,7 +61,7 @@ func (p player) once(ctx context.Context, w world, number uint64) (outcome, erro
 	}
 	out := outcome{
 		verdict: run.GateRun.Verdict, reasons: run.GateRun.Reasons, message: run.GateRun.Message,
-		requests: run.Last().Canary.Requests, minutes: s.at / 60,
+		requests: float64(run.Last().Canary.Requests), minutes: s.at / 60,
 	}
 	if !p.rivals {
 		return out, nil

@@ -242,7 +242,7 @@ func results(run *v1alpha1.GateRun) []Result {
 		{"reasons", strings.Join(run.Reasons, ",")},
 		{"canary-revision", run.Canary.Name},
 		{"baseline-revision", baseline},
-		{"canary-requests", decimal(last.Canary.Requests)},
+		{"canary-requests", strconv.FormatInt(last.Canary.Requests, 10)},
 		{"handled-share", share},
 		{"report", report(run.Report)},
 	}

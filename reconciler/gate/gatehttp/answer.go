@@ -46,14 +46,14 @@ type Answer struct {
 
 // Run identifies a run and what it compares.
 type Run struct {
-	ID             string           `json:"id"`
-	Verdict        verdict.Verdict  `json:"verdict"`
-	Canary         string           `json:"canary"`
-	Baseline       string           `json:"baseline,omitempty"`
-	Split          map[string]int64 `json:"split,omitempty"`
-	StartTime      metav1.Time      `json:"startTime"`
-	Deadline       metav1.Time      `json:"deadline"`
-	CompletionTime *metav1.Time     `json:"completionTime,omitempty"`
+	ID             string               `json:"id"`
+	Verdict        verdict.Verdict      `json:"verdict"`
+	Canary         string               `json:"canary"`
+	Baseline       string               `json:"baseline,omitempty"`
+	Split          []v1alpha1.GateShare `json:"split,omitempty"`
+	StartTime      metav1.Time          `json:"startTime"`
+	Deadline       metav1.Time          `json:"deadline"`
+	CompletionTime *metav1.Time         `json:"completionTime,omitempty"`
 }
 
 // answer returns the answer for the current traffic; now is nil if that is unknown. With

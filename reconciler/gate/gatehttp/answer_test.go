@@ -25,7 +25,7 @@ func judged(v verdict.Verdict, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.C
 		Spec:       v1alpha1.CanaryGateSpec{Service: "cart", Watch: true},
 		Status: v1alpha1.CanaryGateStatus{Run: &v1alpha1.GateRun{
 			ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "u2"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001", UID: "u1"},
-			Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Verdict: v, Reasons: []string{"Because"}, Message: "so it is",
+			Split: []v1alpha1.GateShare{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}, Verdict: v, Reasons: []string{"Because"}, Message: "so it is",
 		}},
 	}
 	for _, c := range change {

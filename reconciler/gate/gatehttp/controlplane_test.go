@@ -130,7 +130,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	must(t, err)
 	split := map[string]int64{"cart-00001": 90, "cart-00002": 10}
 	gate.Status.Run = &v1alpha1.GateRun{
-		ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"}, Split: split,
+		ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"}, Split: gaterun.Shares(lifecycle.SplitOf(split)),
 		StartTime: metav1.Now(), Deadline: metav1.Now(), Verdict: verdict.Fail,
 	}
 	_, err = gates.UpdateStatus(ctx, gate, metav1.UpdateOptions{})
