@@ -56,7 +56,7 @@ var params = map[string]func(a *Request, value string) error{
 		return nil
 	},
 	"service":  name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Service = v }),
-	"revision": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Canary = v }),
+	"canary":   name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Canary = v }),
 	"baseline": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Baseline = v }),
 	"fail-on": func(a *Request, v string) error {
 		var verdicts []verdict.Verdict

@@ -243,6 +243,7 @@ func results(run *v1alpha1.GateRun) []Result {
 		{"canary-revision", run.Canary.Name},
 		{"baseline-revision", baseline},
 		{"canary-requests", decimal(last.Canary.Requests)},
+		{"baseline-requests", decimal(last.Baseline.Requests)},
 		{"handled-share", share},
 		{"report", report(run.Report)},
 	}
