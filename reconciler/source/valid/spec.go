@@ -23,7 +23,7 @@ func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
 	if s.Spec.NamespaceSelector == nil || s.Namespace == system {
 		return nil
 	}
-	return Problemf("NamespaceSelectorNotAllowed",
+	return Problemf(NamespaceSelectorNotAllowed,
 		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get "+
 			"the events of %s, or ask an operator for a source there",
 		system, s.Namespace, s.Namespace)
@@ -36,7 +36,7 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 		selector *metav1.LabelSelector
 	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
 		if _, err := route.Selector(l.selector); err != nil {
-			all = append(all, Problemf("InvalidSelector", "spec.%s is %v", l.field, err))
+			all = append(all, Problemf(InvalidSelector, "spec.%s is %v", l.field, err))
 		}
 	}
 	return errors.Join(all...)
@@ -55,7 +55,7 @@ func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	var all []error
 	for _, err := range each(err) {
-		all = append(all, Problemf("InvalidFilter", "%v", err))
+		all = append(all, Problemf(InvalidFilter, "%v", err))
 	}
 	return errors.Join(all...)
 }
@@ -74,7 +74,7 @@ func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
 	var all []error
 	_, err := transport.NewPolicy(s.Spec.Delivery)
 	for _, err := range each(err) {
-		all = append(all, Problemf("InvalidDelivery", "%v", err))
+		all = append(all, Problemf(InvalidDelivery, "%v", err))
 	}
 	return errors.Join(all...)
 }
@@ -84,7 +84,7 @@ func checkVersion(s *v1alpha1.CDEventSource, _ string) error {
 	case cdevents.Version05, cdevents.Version04:
 		return nil
 	default:
-		return Problemf("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q",
+		return Problemf(InvalidVersion, "spec.cdevents.version is %q; it must be %q or %q",
 			v, cdevents.Version05, cdevents.Version04)
 	}
 }
@@ -95,18 +95,18 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 		return nil
 	}
 	if strings.TrimSpace(e.ID) == "" {
-		return Problemf("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove "+
+		return Problemf(InvalidEnvironment, "spec.environment.id is empty; give the environment an id, or remove "+
 			"spec.environment")
 	}
 	if len(e.ID) > maxText || len(e.Source) > maxText {
-		return Problemf("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use "+
+		return Problemf(InvalidEnvironment, "spec.environment has an id or a source of more than %d bytes; use "+
 			"shorter ones", maxText)
 	}
 	if e.Source == "" {
 		return nil
 	}
 	if !cdevents.IsURI(e.Source) {
-		return Problemf("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one "+
+		return Problemf(InvalidEnvironment, "spec.environment.source is %q, which is not a URI reference; use one "+
 			"such as https://example.com/environments", e.Source)
 	}
 	return nil
@@ -133,15 +133,15 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	switch n := len(s.Spec.CloudEventOverrides.Extensions); {
 	case n > maxExtensions:
-		return Problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d attributes; it must not have more than %d",
+		return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has %d attributes; it must not have more than %d",
 			n, maxExtensions)
 	case size > 4*maxText:
-		return Problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
+		return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
 			"because they are part of every event", size, 4*maxText)
 	case len(bad) == 0:
 		return nil
 	}
-	return Problemf("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
+	return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
 		"(only lowercase letters and digits): %s", strings.Join(bad, ", "))
 }
 
@@ -149,7 +149,7 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 // because some characters take six bytes there.
 func checkForm(s *v1alpha1.CDEventSource, _ string) error {
 	if size := route.FormSize(s); size > route.MaxForm {
-		return Problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not "+
+		return Problemf(SourceTooLarge, "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not "+
 			"have more than %d, because they are stored with every event", size, route.MaxForm)
 	}
 	return nil
@@ -165,7 +165,7 @@ func Among(all []*v1alpha1.CDEventSource, s *v1alpha1.CDEventSource, system stri
 
 // TooMany is the error for a namespace that has too many sources.
 func TooMany(namespace, system string) error {
-	return Problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d "+
+	return Problemf(TooManySources, "namespace %s has more than %d CDEventSources, of which only the oldest %d "+
 		"receive events; delete one that is not needed, or ask an operator for a source in %s",
 		namespace, route.MaxSources, route.MaxSources, system)
 }
