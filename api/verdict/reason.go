@@ -27,7 +27,7 @@ const (
 	RelativeRegression Reason = "RelativeRegression"
 	// AbsoluteLimit: a metric is proven to be above its limit. Look at the metric that the message names.
 	AbsoluteLimit Reason = "AbsoluteLimit"
-	// Outage: most of the canary's requests fail for minutes on end, and hardly any of the baseline's. Look at its pods.
+	// Outage: most of the canary's requests fail for minutes, and hardly any of the baseline's. Look at its pods.
 	Outage Reason = "Outage"
 	// Restarts: the canary's containers restart too often. Look at the log of the container that ended.
 	Restarts Reason = "Restarts"
@@ -44,7 +44,7 @@ const (
 	LowScore Reason = "LowScore"
 	// LowCoverage: too much of the weight of all metrics is undecided. Give the run more time, or change score.
 	LowCoverage Reason = "LowCoverage"
-	// PastUnknown: it is not known how bad the baseline was before. Let it serve ten minutes before the split.
+	// PastUnknown: it is not known how bad the baseline was before the canary. Let it serve ten minutes before.
 	PastUnknown Reason = "PastUnknown"
 )
 
@@ -60,7 +60,7 @@ const (
 	BaselineMissing Reason = "BaselineMissing"
 	// BaselineUnhealthy: the baseline is above the limit, too. Repair what both Revisions have in common.
 	BaselineUnhealthy Reason = "BaselineUnhealthy"
-	// BaselineWorsened: the baseline is far worse than before the split. Look at what both Revisions share.
+	// BaselineWorsened: the baseline is far worse than before the canary's first pod. Look at what both Revisions share.
 	BaselineWorsened Reason = "BaselineWorsened"
 	// CanaryHandledNothing: the canary gets traffic and handles none. Check that requests reach its pods.
 	CanaryHandledNothing Reason = "CanaryHandledNothing"
@@ -72,7 +72,7 @@ const (
 	Rebalancing Reason = "Rebalancing"
 	// WindowTooShort: a request may take longer than the run has lasted. Wait.
 	WindowTooShort Reason = "WindowTooShort"
-	// Undecided: the evidence proves neither. Wait, or give the canary more traffic.
+	// Undecided: neither a Pass nor a Fail is proven yet. Wait, or give the canary more traffic.
 	Undecided Reason = "Undecided"
 	// NoData: what a metric needs is not measured. The next reason, or the message, says what.
 	NoData Reason = "NoData"

@@ -11,6 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
 // Reasons for the lack of a verdict on the current split, in addition to those of a run, and to what is wrong with a
