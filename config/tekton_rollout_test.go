@@ -25,7 +25,7 @@ func TestTektonRollout(t *testing.T) {
 		given := pairs(t, task["params"])
 		switch ref := at[map[string]any](t, task, "taskRef"); {
 		case ref["kind"] == "CanaryGate":
-			if given["revision"] != "$(params.canary)" || given["baseline"] != "$(tasks.begin.results.baseline)" || given["service"] != "$(params.service)" {
+			if given["canary"] != "$(params.canary)" || given["baseline"] != "$(tasks.begin.results.baseline)" || given["service"] != "$(params.service)" {
 				t.Errorf("%s judges %v", name, given)
 			}
 		case given["from"] != percent:

@@ -77,28 +77,32 @@ type Pod struct {
 // Reason tells why a figure is missing. It is a label value, so there are few.
 type Reason string
 
-// The reasons.
+// The reasons for which a gate cannot judge.
+//
+//reasons:table CanaryGate/Measured
 const (
-	// NotRead: no pod of the Revision has been read.
+	// NotRead: no pod has been read yet. Wait; a Service without pods is read when it gets requests.
 	NotRead Reason = "NotRead"
-	// NothingCounted: the pods were read but export no series that counts handled requests.
+	// NothingCounted: the pods export no series that counts handled requests. Check the annotations and mappings.
 	NothingCounted Reason = "NothingCounted"
-	// Misdeclared: the Revision declares a stateful cluster with wrong annotations.
-	Misdeclared Reason = "Misdeclared"
-	// OutcomesUnknown: the application does not export how requests ended.
+	// InvalidAnnotations: the Revision declares a stateful cluster with annotations that are not valid. Correct them.
+	InvalidAnnotations Reason = "InvalidAnnotations"
+	// OutcomesUnknown: the application does not export how requests ended. Let it export what the message names.
 	OutcomesUnknown Reason = "OutcomesUnknown"
-	// DurationsUnknown and BucketsDiffer: it exports no durations, or uses other buckets than the fixed
-	// ones.
+	// DurationsUnknown: the application exports no durations. Let it export them, or judge by other metrics.
 	DurationsUnknown Reason = "DurationsUnknown"
-	BucketsDiffer    Reason = "BucketsDiffer"
-	// StartedUnknown: it does not export which requests it started.
-	StartedUnknown Reason = "StartedUnknown"
-	// EntryMetricsUnavailable: queue-proxy exports nothing because Serving's request-metrics-protocol
-	// is not prometheus.
+	// BucketsDiffer: durations are not counted in the fixed buckets. Use these, or a threshold that is one of its own.
+	BucketsDiffer Reason = "BucketsDiffer"
+	// EntryMetricsUnavailable: Serving exports no request metrics. Ask an operator to run the command in the message.
 	EntryMetricsUnavailable Reason = "EntryMetricsUnavailable"
-	// EntryOutcomesUnknown: requests came over HTTP/2, as gRPC does, and queue-proxy cannot see their
-	// outcomes.
+	// EntryOutcomesUnknown: requests come over HTTP/2, as gRPC does, which hides their outcomes. Judge by other metrics.
 	EntryOutcomesUnknown Reason = "EntryOutcomesUnknown"
+)
+
+// Other reasons why a figure is missing. Only metrics have them.
+const (
+	// StartedUnknown: the application does not export which requests it started.
+	StartedUnknown Reason = "StartedUnknown"
 	// NoSplit: the Route has no split in effect. NoRequests: nothing was handled in the window.
 	// WindowTooShort: the Service has not been watched for long enough.
 	NoSplit        Reason = "NoSplit"

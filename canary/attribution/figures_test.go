@@ -101,7 +101,7 @@ func TestOneUnknownOutcomeLacksNothing(t *testing.T) {
 func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{
-		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Misdeclared: "pekka"}}},
+		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", InvalidAnnotations: "pekka"}}},
 		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
 	})
 	for _, n := range []float64{1, 2} {
@@ -114,8 +114,8 @@ func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	if r.Entered["2xx"] != 20 || r.Handled != nil || r.Durations != nil || r.Share != nil {
 		t.Errorf("%+v", r)
 	}
-	if !has(f, "r1", "handled_requests_total", Misdeclared) ||
-		!has(f, "r1", "handled_request_duration_seconds", Misdeclared) {
+	if !has(f, "r1", "handled_requests_total", InvalidAnnotations) ||
+		!has(f, "r1", "handled_request_duration_seconds", InvalidAnnotations) {
 		t.Errorf("%+v", f.NoData)
 	}
 }

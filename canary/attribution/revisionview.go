@@ -42,8 +42,8 @@ func (v *revisionView) figures() RevisionFigures {
 	out.Entered = v.entered()
 	switch {
 	case v.Misdeclared != "":
-		v.lacks("handled_requests_total", Misdeclared)
-		v.lacks("handled_request_duration_seconds", Misdeclared)
+		v.lacks("handled_requests_total", InvalidAnnotations)
+		v.lacks("handled_request_duration_seconds", InvalidAnnotations)
 	case v.Stateful == "" && out.Entered == nil:
 		v.lacks("handled_requests_total", v.noEntry())
 	case v.Stateful != "" && !v.counted:

@@ -154,7 +154,7 @@ func (o *Observation) byPods(live []*Pod, parts map[string]*lifecycle.ClusterPar
 		}
 	}
 	if labelled && len(clusters) > 1 {
-		o.split = &lifecycle.Trouble{Reason: "ClusterNamesDiffer", Message: fmt.Sprintf(
+		o.split = &lifecycle.Trouble{Reason: ClusterNamesDiffer, Message: fmt.Sprintf(
 			"the pods are members of %d clusters: %s; the cluster must have the same name in all Revisions", len(clusters),
 			named(slices.Sorted(maps.Keys(clusters))),
 		)}
@@ -205,7 +205,7 @@ func (o *Observation) byAnswers(live []*Pod, answers map[string]Answer, parts ma
 	}
 	if len(main.unreachable) > 0 {
 		o.degraded = &lifecycle.Trouble{
-			Reason:  "Unreachable",
+			Reason:  MembersUnreachable,
 			Message: "members that others cannot reach: " + named(main.unreachable),
 		}
 	}
@@ -225,7 +225,7 @@ func (o *Observation) withoutSidecar(live []*Pod) {
 	}
 	slices.Sort(lacking)
 	o.complete, o.lacking = false, len(lacking)
-	o.degraded = &lifecycle.Trouble{Reason: "SidecarMissing", Message: fmt.Sprintf(
+	o.degraded = &lifecycle.Trouble{Reason: SidecarMissing, Message: fmt.Sprintf(
 		"container %s is missing in %d of %s, whose requests are not sharded: %s; pods get it if their namespace has the "+
 			"label knative-cdevents.dev/sidecar=enabled when they are made: add the label, and delete these pods",
 		v1alpha1.SidecarContainer, len(lacking), plural.Of(len(live), "pod", "pods"), named(lacking),

@@ -106,9 +106,9 @@ func partitionTrouble(all []partition, live []*Pod) *lifecycle.Trouble {
 	slices.Sort(said)
 	message := brief(fmt.Sprintf("the pods form %d separate clusters: %s", len(all), strings.Join(said, " ")))
 	if !byRevision {
-		return &lifecycle.Trouble{Reason: "Split", Message: message}
+		return &lifecycle.Trouble{Reason: Split, Message: message}
 	}
-	return &lifecycle.Trouble{Reason: "SplitByRevision", Message: message + ". " + remedy(Newest(live).Declared.Runtime)}
+	return &lifecycle.Trouble{Reason: SplitByRevision, Message: message + ". " + remedy(Newest(live).Declared.Runtime)}
 }
 
 func remedy(r v1alpha1.Runtime) string {

@@ -181,7 +181,7 @@ func (t *Tracker) trouble(o Observation, late []string) map[lifecycle.Incident]*
 	case o.degraded != nil:
 		now[lifecycle.ClusterTrouble] = o.degraded
 	case len(late) > 0:
-		now[lifecycle.ClusterTrouble] = &lifecycle.Trouble{Reason: "Lagging", Message: strings.Join(late, ", ")}
+		now[lifecycle.ClusterTrouble] = &lifecycle.Trouble{Reason: Lagging, Message: strings.Join(late, ", ")}
 	}
 	if !sameKinds(now, t.candidate) {
 		t.times = 0

@@ -24,7 +24,7 @@ func (m misdeclared) Figure(service types.NamespacedName) (attribution.Figures, 
 	f, ok := m.Counts.Figure(service)
 	for _, r := range f.Revisions {
 		for _, figure := range []string{"handled_requests_total", "handled_request_duration_seconds"} {
-			f.NoData = append(f.NoData, attribution.NoData{Revision: r.UID, Figure: figure, Reason: attribution.Misdeclared, Detail: "it has outcome=success"})
+			f.NoData = append(f.NoData, attribution.NoData{Revision: r.UID, Figure: figure, Reason: attribution.InvalidAnnotations, Detail: "it has outcome=success"})
 		}
 	}
 	return f, ok
@@ -52,7 +52,7 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 		s.Serve(stage.Canary, 100, 0)
 		s.Serve(stage.Baseline, 900, 0)
 	}
-	if run.GateRun.Verdict != "Inconclusive" || !slices.Contains(run.GateRun.Reasons, string(attribution.Misdeclared)) {
+	if run.GateRun.Verdict != "Inconclusive" || !slices.Contains(run.GateRun.Reasons, string(attribution.InvalidAnnotations)) {
 		t.Errorf("%s %v: %s", run.GateRun.Verdict, run.GateRun.Reasons, run.GateRun.Message)
 	}
 	if !strings.Contains(run.GateRun.Message, "(it has outcome=success)") {

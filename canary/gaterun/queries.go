@@ -13,16 +13,18 @@ import (
 )
 
 // Reasons why what a query of the operator's returns cannot be judged.
+//
+//reasons:table CanaryGate/Run
 const (
-	// QueryUnknown: the operator has no query of that name.
+	// QueryUnknown: the operator has no query of that name. Name one that config-canary has.
 	QueryUnknown = "QueryUnknown"
-	// QueryFailed: Prometheus did not answer it.
+	// QueryFailed: Prometheus did not answer the query. Show the message to an operator.
 	QueryFailed = "QueryFailed"
-	// QueryUnusable: the answer is not a count, or has more bad requests than requests.
+	// QueryUnusable: the answer is not a count of requests. Show the message to an operator.
 	QueryUnusable = "QueryUnusable"
-	// QueryDecreased: the count is less than before, so a counter began anew.
+	// QueryDecreased: a count has become less, so a counter began anew. Change the split, which starts a new run.
 	QueryDecreased = "QueryDecreased"
-	// QueryChanged: the operator has changed it since the run began.
+	// QueryChanged: the operator changed the query during the run. Change the split, which starts a new run.
 	QueryChanged = "QueryChanged"
 )
 

@@ -11,17 +11,31 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Reasons why a run cannot start, or ends without a judgement. They are values of a
-// metric label, so there must be few.
+// Reasons why a run cannot start. They are values of a metric label, so there must be few.
+//
+//reasons:table CanaryGate/ServiceFound CanaryGate/Run
 const (
-	ServiceNotFound    = "ServiceNotFound"
-	TrafficUnknown     = "TrafficUnknown"
-	NoSplit            = "NoSplit"
+	// ServiceNotFound: the Knative Service does not exist in this namespace. Create it, or name another one.
+	ServiceNotFound = "ServiceNotFound"
+	// TrafficUnknown: the Route is not Ready for its latest spec. Find out why: describe the Service.
+	TrafficUnknown = "TrafficUnknown"
+	// NoSplit: all traffic goes to one Revision. Give the canary a share when you want a verdict.
+	NoSplit = "NoSplit"
+	// RevisionNotInSplit: a Revision that the gate names gets no traffic. Give it a share, or name another one.
 	RevisionNotInSplit = "RevisionNotInSplit"
-	SameRevision       = "SameRevision"
+	// SameRevision: one Revision would be both canary and baseline. Name another one, or none.
+	SameRevision = "SameRevision"
+)
+
+// Reasons why a run that has begun cannot be continued.
+//
+//reasons:table CanaryGate/Run
+const (
+	// EvidenceUnreadable: what the run has measured cannot be read. Change the split, which starts a new run.
 	EvidenceUnreadable = "EvidenceUnreadable"
-	EvidenceTooLarge   = "EvidenceTooLarge"
-	// InternalError: a step of the run panicked, which is a bug.
+	// EvidenceTooLarge: the run has measured more than can be stored. Use fewer pods or shards.
+	EvidenceTooLarge = "EvidenceTooLarge"
+	// InternalError: judging the run met a bug. Report it, with the controller's log.
 	InternalError = "InternalError"
 )
 
@@ -78,11 +92,17 @@ func Choose(name string, s *Service, canary, baseline string) (Pair, *ProblemErr
 }
 
 // Reasons why a run was superseded.
+//
+//reasons:table CanaryGate/Run
 const (
-	ServiceGone  = "ServiceGone"
+	// ServiceGone: the Service was deleted during the run.
+	ServiceGone = "ServiceGone"
+	// RevisionGone: the canary or the baseline was deleted during the run.
 	RevisionGone = "RevisionGone"
+	// SplitChanged: the traffic was split in another way during the run. The next run judges the new split.
 	SplitChanged = "SplitChanged"
-	GateChanged  = "GateChanged"
+	// GateChanged: the gate names another Service than when the run began.
+	GateChanged = "GateChanged"
 )
 
 // pick returns the named Revision, or the first by the given order.

@@ -34,7 +34,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		tc.change(&p)
 		run := Start(epoch, nil)
 		got := run.Analyze(p, at(0, arm(100, 0), arm(900, 0)))
-		if got.Verdict != verdict.Error || len(got.Reasons) != 1 || got.Reasons[0] != verdict.InvalidPlan || !strings.Contains(got.Message, tc.says) {
+		if got.Verdict != verdict.Error || len(got.Reasons) != 1 || got.Reasons[0] != verdict.InvalidSpec || !strings.Contains(got.Message, tc.says) {
 			t.Errorf("%s: got %s %v: %s", name, got.Verdict, got.Reasons, got.Message)
 		}
 		if _, err := json.Marshal(run); err != nil {

@@ -36,7 +36,7 @@ func (r *Run) Analyze(p Plan, w Window) verdict.Judgement {
 	}
 	if err := p.Check(); err != nil {
 		r.Last.Verdict, r.Last.Reasons, r.Last.Message = verdict.Error, []verdict.Reason{
-			verdict.InvalidPlan,
+			verdict.InvalidSpec,
 		}, "judging by this plan: "+err.Error()
 		return r.Last
 	}

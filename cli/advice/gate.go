@@ -216,7 +216,7 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 	switch reason {
 	case "EntryMetricsUnavailable":
 		return "Ask an operator to run the command in the message"
-	case "NotKnownYet", "NotReadYet", "NotRead":
+	case "NotKnownYet", "NotRead":
 		return "Wait a moment; the controller reads the Service and its pods"
 	case "ServiceNotFound":
 		return fmt.Sprintf("Create Service %s in namespace %s, or name another one in spec.service: %s", g.Spec.Service,
@@ -228,13 +228,13 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 			g.Spec.Template(), edit)
 	case "InvalidTemplate":
 		return "Ask whoever owns the policies to correct it: kubectl edit clustercanarygatetemplate " + g.Spec.Template()
-	case "RevisionNotInSplit", "SameRevision", "InvalidSpec", string(verdict.InvalidPlan):
+	case "RevisionNotInSplit", "SameRevision", string(verdict.InvalidSpec):
 		return "Correct the gate as the message says: " + edit
 	case "NothingCounted", "OutcomesUnknown", "DurationsUnknown", "BucketsDiffer", "EntryOutcomesUnknown",
 		"StartedUnknown", string(verdict.NoData):
 		return "Let the application export what the message names (" + released.Docs("canary.md") +
 			"), or judge by other metrics: " + edit
-	case "Misdeclared":
+	case "InvalidAnnotations":
 		return fmt.Sprintf("Correct the annotations of the Service's template: kubectl cdevents why service/%s -n %s",
 			g.Spec.Service, g.Namespace)
 	case "QueryUnknown", "QueryFailed", "QueryUnusable":

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command reference writes docs/reference.md: every field of the custom resources, from the
-// CustomResourceDefinitions in config. "make generate" runs it.
+// CustomResourceDefinitions in config, and docs/reasons.md: every reason of their conditions, from the constants in Go.
+// "make generate" runs it.
 package main
 
 import (
@@ -51,7 +52,18 @@ func run() error {
 		}
 		describe(&out, &crd)
 	}
-	if err := os.WriteFile(page, out.Bytes(), 0o644); err != nil { //nolint:gosec // a world-readable page
+	if err := write(page, out.Bytes()); err != nil {
+		return err
+	}
+	list, err := reasons(os.DirFS("."))
+	if err != nil {
+		return err
+	}
+	return write(reasonsPage, list)
+}
+
+func write(page string, text []byte) error {
+	if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // a world-readable page
 		return fmt.Errorf("writing the page: %w", err)
 	}
 	return nil

@@ -16,17 +16,24 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// Reasons of conditions. Split and NoSplit also record, across restarts, whether the last
-// sync saw a split.
+// Reasons of condition ServiceFound. Split and NoSplit also record, across restarts, whether the last sync saw a split.
+//
+//reasons:table CanaryGate/ServiceFound
 const (
-	reasonSplit   = "Split"
-	reasonNoSplit = "NoSplit"
+	// reasonSplit: True, and the traffic is split between Revisions.
+	reasonSplit = "Split"
+	// reasonUnknown: the controller has not read the Services of the cluster yet. Wait.
 	reasonUnknown = "NotKnownYet"
-	reasonNotRead = "NotReadYet"
-	reasonInvalid = "InvalidSpec"
-	// reasonReplaced: the template states groups that the gate states in another way.
+)
+
+// Reasons of condition TemplateApplied.
+//
+//reasons:table CanaryGate/TemplateApplied
+const (
+	// reasonReplaced: True, and the template replaces groups that the gate states in another way.
 	reasonReplaced = "GroupsReplaced"
 )
 
@@ -72,7 +79,7 @@ func (s *gateSync) applied(manager apis.ConditionManager) {
 	case use != nil:
 		manager.MarkTrue(applied)
 	case s.gate.Spec.Template() != "":
-		manager.MarkUnknown(applied, reasonInvalid, "The gate itself is not valid")
+		manager.MarkUnknown(applied, customrun.InvalidSpec, "The gate itself is not valid")
 	}
 }
 
@@ -80,7 +87,7 @@ func list(groups []string) string { return strings.Join(groups, ", ") }
 
 func (s *gateSync) valid(ctx context.Context, manager apis.ConditionManager) {
 	if err := s.gate.Validate(ctx); err != nil {
-		manager.MarkFalse(v1alpha1.GateValid, reasonInvalid, "%s", err)
+		manager.MarkFalse(v1alpha1.GateValid, customrun.InvalidSpec, "%s", err)
 		return
 	}
 	manager.MarkTrue(v1alpha1.GateValid)
@@ -98,7 +105,7 @@ func (s *gateSync) found(manager apis.ConditionManager, m gaterun.Moment) {
 	case p == nil:
 		manager.MarkTrueWithReason(found, reasonSplit, "The traffic is split between Revisions")
 	case p.Reason == gaterun.NoSplit, p.Reason == gaterun.RevisionNotInSplit && !m.Service.Divided():
-		manager.MarkTrueWithReason(found, reasonNoSplit, "All traffic goes to one Revision; there is nothing to judge")
+		manager.MarkTrueWithReason(found, gaterun.NoSplit, "All traffic goes to one Revision; there is nothing to judge")
 	case p.Reason == gaterun.TrafficUnknown && s.divided():
 		// Between two splits, as after a change of the percentages.
 		manager.MarkTrueWithReason(found, reasonSplit, "%s", p.Message)
@@ -115,7 +122,7 @@ func (s *gateSync) measured(manager apis.ConditionManager, service *gaterun.Serv
 	const measured = v1alpha1.GateMeasured
 	figures, ok := s.Counts.Figure(s.service())
 	if service == nil || !ok {
-		manager.MarkUnknown(measured, reasonNotRead, "The pods of the Service have not been scraped yet")
+		manager.MarkUnknown(measured, string(attribution.NotRead), "The pods of the Service have not been scraped yet")
 		return
 	}
 	// Set the condition once: each change is a new transition time, and a write.
@@ -181,7 +188,7 @@ const setRequestMetrics = `kubectl patch configmap config-observability -n knati
 var explanations = map[attribution.Reason]string{
 	attribution.NotRead:                 "none of its pods has been scraped yet",
 	attribution.NothingCounted:          "its pods were scraped, but none of them exports a series that counts handled requests",
-	attribution.Misdeclared:             "its annotations for stateful clusters are not valid, so it is not known where its requests are handled",
+	attribution.InvalidAnnotations:      "its annotations for stateful clusters are not valid, so it is not known where its requests are handled",
 	attribution.OutcomesUnknown:         "the outcomes of its requests are not known",
 	attribution.DurationsUnknown:        "the durations of its requests are not known",
 	attribution.BucketsDiffer:           "durations are not counted in the required histogram buckets",

@@ -263,7 +263,7 @@ func (th *theatre) ends(name string, status corev1.ConditionStatus, reason, verd
 			th.t.Errorf("%s: result %s is %q, want %q", name, result.Name, result.Value, verdict)
 		}
 	}
-	want := []string{"verdict", "score", "coverage", "reasons", "canary-revision", "baseline-revision", "canary-requests", "handled-share", "report"}
+	want := []string{"verdict", "score", "coverage", "reasons", "canary-revision", "baseline-revision", "canary-requests", "baseline-requests", "handled-share", "report"}
 	if !slices.Equal(names, want) {
 		th.t.Errorf("%s: results %q", name, names)
 	}

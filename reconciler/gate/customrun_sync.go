@@ -17,8 +17,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// Cancelled is the reason of a cancelled run.
-const Cancelled = "Cancelled"
+// Cancelled is the reason of a run whose CustomRun was cancelled.
+//
+//reasons:table CanaryGate/Run
+const (
+	// Cancelled: the CustomRun was cancelled, as by its PipelineRun.
+	Cancelled = "Cancelled"
+)
 
 // proceed advances the run, changes the status, and returns when to sync again.
 func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {

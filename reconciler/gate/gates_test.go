@@ -174,7 +174,7 @@ func TestGatesThatWatch(t *testing.T) {
 	th.act("what is wrong is said", func(*testing.T) {
 		th.gate("missing", true)
 		th.stands("missing", condition(v1alpha1.GateServiceFound, no, gaterun.ServiceNotFound))
-		th.stands("missing", condition(v1alpha1.GateMeasured, corev1.ConditionUnknown, "NotReadYet"))
+		th.stands("missing", condition(v1alpha1.GateMeasured, corev1.ConditionUnknown, "NotRead"))
 		s := th.service("silent")
 		s.Silence()
 		th.gate("silent", true)

@@ -95,7 +95,7 @@ const ConditionCluster = "ClusterTroubled"
 func (m memory) Conditions() []metav1.Condition {
 	if wrong := m.Misdeclared(); wrong != "" {
 		return []metav1.Condition{{
-			Type: ConditionStateful, Status: metav1.ConditionFalse, Reason: "WrongAnnotations",
+			Type: ConditionStateful, Status: metav1.ConditionFalse, Reason: "InvalidAnnotations",
 			Message: "the newest Revision is treated as one that declares no stateful cluster: " + wrong,
 		}}
 	}

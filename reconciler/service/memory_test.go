@@ -28,7 +28,7 @@ func TestConditionReportsWrongAnnotations(t *testing.T) {
 	wrong := lifecycle.Revision{Misdeclared: "annotation x is y"}
 	for _, runtime := range []string{"", "pekko"} {
 		c := conditions(wrong, runtime)
-		if len(c) != 1 || c[0].Status != metav1.ConditionFalse || c[0].Reason != "WrongAnnotations" ||
+		if len(c) != 1 || c[0].Status != metav1.ConditionFalse || c[0].Reason != "InvalidAnnotations" ||
 			!strings.HasSuffix(c[0].Message, "annotation x is y") {
 			t.Errorf("conditions with wrong annotations: %+v", c)
 		}

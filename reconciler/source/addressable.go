@@ -26,7 +26,7 @@ func addressOf(
 		err = json.Unmarshal(raw, &status)
 	}
 	if err != nil {
-		return nil, valid.Problemf("SinkNotAddressable", "The address in the status of %s cannot be read; check the "+
+		return nil, valid.Problemf(valid.SinkNotAddressable, "The address in the status of %s cannot be read; check the "+
 			"controller that sets it", desc)
 	}
 	addr, err := choose(status, desc, name)
@@ -34,21 +34,21 @@ func addressOf(
 		return nil, err
 	}
 	if addr == nil || addr.URL == nil {
-		return nil, valid.Problemf("SinkNotAddressable", "%s has no address yet (status.address.url): %s",
+		return nil, valid.Problemf(valid.SinkNotAddressable, "%s has no address yet (status.address.url): %s",
 			desc, readiness(object))
 	}
 	if addr.URL.URL().Hostname() == "" {
-		return nil, valid.Problemf("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is "+
-			"%s); check the controller that sets it", desc, valid.Redacted(addr.URL))
+		return nil, valid.Problemf(valid.SinkNotAddressable, "The address of %s has an empty hostname (status.address.url "+
+			"is %s); check the controller that sets it", desc, valid.Redacted(addr.URL))
 	}
 	if v1alpha1.Shown(addr.URL) != addr.URL {
-		return nil, valid.Problemf("SinkHasCredentials", "The address of %s has credentials (status.address.url is %s), "+
+		return nil, valid.Problemf(valid.SinkHasCredentials, "The address of %s has credentials (status.address.url is %s), "+
 			"which a status must not have; "+
 			"remove them there, and specify them in spec.auth", desc, valid.Redacted(addr.URL))
 	}
 	if err := schemes.Check(addr.URL.URL()); err != nil {
-		return nil, valid.Problemf("SinkNotAddressable", "The address of %s cannot be used (status.address.url is %s): %v; "+
-			"check the controller that sets it", desc, valid.Redacted(addr.URL), err)
+		return nil, valid.Problemf(valid.SinkNotAddressable, "The address of %s cannot be used (status.address.url is %s): "+
+			"%v; check the controller that sets it", desc, valid.Redacted(addr.URL), err)
 	}
 	addr = addr.DeepCopy()
 	// Trust both the sink's own certificate authorities and those that the source adds.
@@ -79,7 +79,7 @@ func choose(status duckv1.AddressStatus, desc string, name *string) (*duckv1.Add
 			names = append(names, fmt.Sprintf("%q", *n))
 		}
 	}
-	return nil, valid.Problemf("SinkAddressUnknown", "%s has no address with the name %q; its addresses are %s",
+	return nil, valid.Problemf(valid.SinkAddressNotFound, "%s has no address with the name %q; its addresses are %s",
 		desc, *name, list(names))
 }
 

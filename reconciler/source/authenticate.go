@@ -11,6 +11,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/credentials"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
 // authenticate checks that the credentials for the source's sinks exist, exactly as a
@@ -36,7 +37,8 @@ func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource
 			s.Status.Auth = &duckv1.AuthStatus{ServiceAccountName: &name}
 		}
 		if at.uri == nil {
-			conditions.MarkUnknown(ready, "SinkNotResolved", "The credentials are checked as soon as the sink has an address")
+			conditions.MarkUnknown(ready, valid.SinkNotResolved,
+				"The credentials are checked as soon as the sink has an address")
 			return
 		}
 		_, err := r.credentials.For(ctx, at.references, at.uri.URL())
@@ -47,7 +49,7 @@ func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource
 		if errors.As(err, &p) {
 			conditions.MarkFalse(ready, p.Reason, "%s", p.Message)
 		} else if !known || !s.Status.GetCondition(ready).IsTrue() {
-			conditions.MarkUnknown(ready, "LookupFailed", "%s", err)
+			conditions.MarkUnknown(ready, valid.LookupFailed, "%s", err)
 		}
 		return
 	}
@@ -55,5 +57,5 @@ func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource
 		conditions.MarkTrue(ready)
 		return
 	}
-	conditions.MarkTrueWithReason(ready, "NotConfigured", "The source sends no credentials to its sinks")
+	conditions.MarkTrueWithReason(ready, valid.NotConfigured, "The source sends no credentials to its sinks")
 }

@@ -72,6 +72,11 @@ func (l *look) destination(ctx context.Context, field string, d *duckv1.Destinat
 	return addr, nil
 }
 
+// passing is the problem that the API server did not answer.
+func passing(format string, args ...any) error {
+	return &valid.ProblemError{Reason: valid.LookupFailed, Passing: true, Message: fmt.Sprintf(format, args...)}
+}
+
 func (l *look) reference(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
 	ref := *d.Ref
 	if ref.Namespace == "" {
@@ -83,29 +88,28 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 	at, err := l.objects.locate(gvk, ref.Namespace, ref.Name)
 	switch {
 	case errors.Is(err, errNoKind):
-		return nil, valid.Problemf("SinkKindNotInstalled", "The kind %s of %s (%s.ref) is not installed in this cluster; "+
-			"install it, or correct apiVersion and kind. The controller checks again every %s",
+		return nil, valid.Problemf(valid.SinkKindNotInstalled, "The kind %s of %s (%s.ref) is not installed in this "+
+			"cluster; install it, or correct apiVersion and kind. The controller checks again every %s",
 			ref.Kind, ref.APIVersion, field, interval)
 	case errors.Is(err, errNoNamespace):
-		return nil, valid.Problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which is cluster-scoped; a source can "+
-			"refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
+		return nil, valid.Problemf(valid.SinkKindNotAllowed, "%s.ref names a %s of %s, which is cluster-scoped; a source "+
+			"can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Kind, ref.APIVersion, ref.Namespace, field)
 	case err != nil:
-		return nil, &valid.ProblemError{Reason: "LookupFailed", Passing: true, Message: fmt.Sprintf("Cannot find out whether "+
-			"this cluster knows the kind of %s: %v", desc, err)}
+		return nil, passing("Cannot find out whether this cluster knows the kind of %s: %v", desc, err)
 	}
 	l.used[at] = true
 	object, err := l.objects.get(ctx, l.source, at)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, valid.Problemf("SinkNotFound", "%s does not exist; create it, or correct the reference. The controller "+
-			"notices when it is created", desc)
+		return nil, valid.Problemf(valid.SinkNotFound, "%s does not exist; create it, or correct the reference. The "+
+			"controller notices when it is created", desc)
 	case apierrors.IsForbidden(err):
-		return nil, valid.Problemf("SinkForbidden", "The controller may not read %s; grant it get, list and watch on %s "+
+		return nil, valid.Problemf(valid.SinkForbidden, "The controller may not read %s; grant it get, list and watch on %s "+
 			"with a ClusterRole that has the label knative-cdevents.dev/aggregate-to-sinks: \"true\"",
 			desc, at.resource.GroupResource())
 	case err != nil:
-		return nil, &valid.ProblemError{Reason: "LookupFailed", Passing: true, Message: fmt.Sprintf("Cannot read %s: %v", desc, err)}
+		return nil, passing("Cannot read %s: %v", desc, err)
 	}
 	if gvk == corev1.SchemeGroupVersion.WithKind("Service") {
 		return ofService(ref, d.CACerts), nil

@@ -178,10 +178,10 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"an invalid address", withStatus(map[string]any{"address": "s3cret"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
 		{
 			"no such address", withStatus(map[string]any{"addresses": []any{map[string]any{"name": "https", "url": "https://b.example"}}}),
-			ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown",
+			ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressNotFound",
 			[]string{`"http"`, `"https"`},
 		},
-		{"no addresses with names", withStatus(nil), ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown", []string{"none with a name"}},
+		{"no addresses with names", withStatus(nil), ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressNotFound", []string{"none with a name"}},
 		{
 			"takes no events",
 			[]runtime.Object{object("v1", "ConfigMap", "shop", "c", nil)},

@@ -55,7 +55,7 @@ func TestInvalidSpecs(t *testing.T) {
 		},
 		{
 			"version", func(s *v1alpha1.CDEventSource) { s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.3"} },
-			"UnknownVersion",
+			"InvalidVersion",
 			[]string{`"0.3"`, `"0.5" or "0.4"`},
 		},
 		{

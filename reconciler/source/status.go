@@ -83,7 +83,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 
 	if s.Spec.Delivery == nil || s.Spec.Delivery.DeadLetterSink == nil {
 		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
-		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured",
+		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, valid.NotConfigured,
 			"The source has no dead letter sink")
 		return
 	}
@@ -112,12 +112,12 @@ func (r *Reconciler) find(
 	}
 	all, err := r.sinks.schemes.Hosts(addr.URL.URL())
 	if err != nil {
-		return nil, valid.Problemf("InvalidURI", "%s cannot be used: %v", field, err)
+		return nil, valid.Problemf(valid.InvalidURI, "%s cannot be used: %v", field, err)
 	}
 	for _, host := range all {
 		if allowed := r.settings.SinkHosts(); !allowed.Empty() && !allowed.Allows(host) {
-			return nil, valid.Problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator "+
-				"to add it to %s in ConfigMap %s of namespace %s, or use another sink",
+			return nil, valid.Problemf(valid.SinkNotAllowed, "%s is at host %q, to which events may not be sent; ask an "+
+				"operator to add it to %s in ConfigMap %s of namespace %s, or use another sink",
 				field, host, settings.SinkHostsKey, settings.Name, r.system)
 		}
 	}
@@ -130,7 +130,7 @@ func mark(conditions apis.ConditionManager, t apis.ConditionType, err error) {
 	var p *valid.ProblemError
 	switch {
 	case !errors.As(err, &p):
-		conditions.MarkUnknown(t, "LookupFailed", "%s", err)
+		conditions.MarkUnknown(t, valid.LookupFailed, "%s", err)
 	case p.Passing:
 		conditions.MarkUnknown(t, p.Reason, "%s", p.Message)
 	default:
@@ -150,15 +150,15 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	delivered(s, last)
 	switch {
 	case trouble != "":
-		conditions.MarkFalse(delivering, "SinkFails", "%s", trouble)
+		conditions.MarkFalse(delivering, valid.SinkFails, "%s", trouble)
 	case pending > 0 && failsElsewhere(s, oldest):
 		// Keep the condition that the other process set.
 	case pending > 0 && r.now().Sub(oldest) > patience:
-		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events have been waiting since %s; the "+
+		conditions.MarkUnknown(delivering, valid.Waiting, "%s", fmt.Sprintf("Events have been waiting since %s; the "+
 			"controller's logs say why",
 			oldest.UTC().Format(time.RFC3339)))
 	case s.Status.LastDelivery == nil:
-		conditions.MarkUnknown(delivering, "NothingSentYet", "No event has been sent yet")
+		conditions.MarkUnknown(delivering, valid.NothingSentYet, "No event has been sent yet")
 	default:
 		conditions.MarkTrue(delivering)
 	}
@@ -170,7 +170,8 @@ func (r *Reconciler) reportOwn(s *v1alpha1.CDEventSource) {
 	_, _, last, trouble := r.deliveries.SourceStatus(s.UID)
 	delivered(s, last)
 	if trouble != "" {
-		s.GetConditionSet().Manage(s.GetStatus()).MarkFalse(v1alpha1.SourceConditionDelivering, "SinkFails", "%s", trouble)
+		manager := s.GetConditionSet().Manage(s.GetStatus())
+		manager.MarkFalse(v1alpha1.SourceConditionDelivering, valid.SinkFails, "%s", trouble)
 	}
 }
 

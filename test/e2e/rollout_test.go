@@ -55,7 +55,7 @@ func TestTektonStarts(t *testing.T) {
 	revision := s.second()
 	run := s.started(revision)
 	gate := s.await(customRuns, run, "gate-10", exists)
-	for name, want := range map[string]string{"service": "cart", "revision": revision, "baseline": kit.RevisionName("cart", 1)} {
+	for name, want := range map[string]string{"service": "cart", "canary": revision, "baseline": kit.RevisionName("cart", 1)} {
 		if got := value(gate.Spec.Params, name); got != want {
 			t.Errorf("the gate's run has %s=%q, want %s", name, got, want)
 		}

@@ -82,7 +82,7 @@ func (k *Keeper) For(ctx context.Context, refs References, sink *url.URL) (Value
 	}
 	all, err := k.schemes.Hosts(sink)
 	if err != nil {
-		return Values{}, wrong("InvalidSinkHost", "The sink is at %s://%s, and no credentials are sent there: %v",
+		return Values{}, wrong(InvalidURI, "The sink is at %s://%s, and no credentials are sent there: %v",
 			sink.Scheme, sink.Host, err)
 	}
 	rules := k.schemes.Rules(sink.Scheme)
@@ -133,21 +133,21 @@ func checkSink(refs References, sink *url.URL, all []hosts.Host, rules Rules) er
 	static := refs.Authorization.Name != "" || refs.ClientCertificate.Name != ""
 	switch {
 	case refs.Audience != "" && rules.Login:
-		return wrong("AudienceNotSupported", "The sink at %s has the audience %q, but no tokens are sent over %s; "+
+		return wrong(AudienceNotSupported, "The sink at %s has the audience %q, but no tokens are sent over %s; "+
 			"remove the audience, and use spec.auth", at, refs.Audience, sink.Scheme)
 	case refs.Authorization.Name != "" && refs.Audience != "":
-		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the sink has the audience %q, for "+
+		return wrong(TwoAuthorizations, "spec.auth.authorization is set, and the sink has the audience %q, for "+
 			"which a token is sent; "+
 			"a request can have only one Authorization header: remove spec.auth.authorization, or use a sink without an "+
 			"audience", refs.Audience)
 	case strings.EqualFold(sink.Scheme, rules.Secure):
 		return nil
 	case static:
-		return wrong("SinkNotEncrypted", "The sink is at %s, and the credentials of spec.auth are sent only over %s; "+
+		return wrong(SinkNotEncrypted, "The sink is at %s, and the credentials of spec.auth are sent only over %s; "+
 			"use an %s:// address",
 			at, rules.Secure, rules.Secure)
 	case slices.ContainsFunc(all, func(host hosts.Host) bool { return !inCluster(host) }):
-		return wrong("SinkNotEncrypted", "The sink is at %s, which is not a name inside the cluster, and a token for "+
+		return wrong(SinkNotEncrypted, "The sink is at %s, which is not a name inside the cluster, and a token for "+
 			"its audience %q is sent there only over %s; use an %s:// address",
 			at, refs.Audience, rules.Secure, rules.Secure)
 	}

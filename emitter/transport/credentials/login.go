@@ -40,7 +40,7 @@ func loginOf(secret *corev1.Secret, at v1alpha1.SecretKey) (Login, error) {
 	value := func(key string) string { return strings.TrimRight(string(secret.Data[key]), "\r\n") }
 	for _, key := range []string{at.Key, userKey} {
 		if value(key) == "" {
-			return Login{}, wrong("SecretKeyNotFound", "Secret %s (%s) has no key %q, or it is empty; a login needs the "+
+			return Login{}, wrong(SecretKeyNotFound, "Secret %s (%s) has no key %q, or it is empty; a login needs the "+
 				"user in key %q, and the password in %s.key", at.Name, field, key, userKey, field)
 		}
 	}
@@ -49,6 +49,6 @@ func loginOf(secret *corev1.Secret, at v1alpha1.SecretKey) (Login, error) {
 	case Plain, ScramSHA256, ScramSHA512:
 		return login, nil
 	}
-	return Login{}, wrong("InvalidAuthorization", "The key %q of Secret %s (%s) is not a mechanism of SASL that the "+
+	return Login{}, wrong(InvalidAuthorization, "The key %q of Secret %s (%s) is not a mechanism of SASL that the "+
 		"controller knows; use %s, %s or %s", mechanismKey, at.Name, field, Plain, ScramSHA256, ScramSHA512)
 }

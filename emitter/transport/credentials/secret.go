@@ -49,12 +49,12 @@ func headerOf(secret *corev1.Secret, at v1alpha1.SecretKey) (string, error) {
 	const field = "spec.auth.authorization"
 	raw, ok := secret.Data[at.Key]
 	if !ok {
-		return "", wrong("SecretKeyNotFound", "Secret %s (%s) has no key %q; add it, or correct %s.key",
+		return "", wrong(SecretKeyNotFound, "Secret %s (%s) has no key %q; add it, or correct %s.key",
 			at.Name, field, at.Key, field)
 	}
 	value := strings.TrimSpace(string(raw))
 	if value == "" || !httpguts.ValidHeaderFieldValue(value) {
-		return "", wrong("InvalidAuthorization", "The value of key %q in Secret %s (%s) is empty or not a valid value "+
+		return "", wrong(InvalidAuthorization, "The value of key %q in Secret %s (%s) is empty or not a valid value "+
 			"of an HTTP header; "+
 			"it must be one line, such as a scheme, a space and a token", at.Key, at.Name, field)
 	}
@@ -71,13 +71,13 @@ func (k *Keeper) certificate(ctx context.Context, refs References, all []hosts.H
 	}
 	switch {
 	case r.secret.Type != corev1.SecretTypeTLS:
-		return wrong("InvalidClientCertificate", "Secret %s (%s) is of type %s; it must be of type %s",
+		return wrong(InvalidClientCertificate, "Secret %s (%s) is of type %s; it must be of type %s",
 			name, field, r.secret.Type, corev1.SecretTypeTLS)
 	case r.unpaired != nil:
-		return wrong("InvalidClientCertificate", "Secret %s (%s) does not contain a valid pair of %s and %s in PEM: %v",
+		return wrong(InvalidClientCertificate, "Secret %s (%s) does not contain a valid pair of %s and %s in PEM: %v",
 			name, field, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, r.unpaired)
 	case r.pair.Leaf != nil && k.clock.Now().After(r.pair.Leaf.NotAfter):
-		return wrong("InvalidClientCertificate", "The certificate in Secret %s (%s) was valid until %s; renew it",
+		return wrong(InvalidClientCertificate, "The certificate in Secret %s (%s) was valid until %s; renew it",
 			name, field, r.pair.Leaf.NotAfter.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	into.certificate, into.certificateHosts = r.pair, allowed
@@ -92,10 +92,10 @@ func (k *Keeper) permitted(
 	r := k.secret(ctx, refs.Source.Namespace, name)
 	switch {
 	case apierrors.IsNotFound(r.err):
-		return r, "", wrong("SecretNotFound", "Secret %s (%s.name) does not exist in namespace %s; create it, or "+
+		return r, "", wrong(SecretNotFound, "Secret %s (%s.name) does not exist in namespace %s; create it, or "+
 			"correct the name", name, field, refs.Source.Namespace)
 	case apierrors.IsForbidden(r.err):
-		return r, "", wrong("SecretForbidden", "The controller may not read Secret %s in namespace %s (%s); to allow "+
+		return r, "", wrong(SecretForbidden, "The controller may not read Secret %s in namespace %s (%s); to allow "+
 			"it, bind ClusterRole knative-cdevents-sink-secrets "+
 			"to the controller's ServiceAccount with a RoleBinding in that namespace", name, refs.Source.Namespace, field)
 	case r.err != nil:
@@ -104,16 +104,16 @@ func (k *Keeper) permitted(
 	allowed, err := hosts.Parse(r.secret.Annotations[v1alpha1.SinkHostsAnnotation])
 	switch {
 	case err != nil:
-		return r, "", wrong("SecretNotForSink", "Secret %s (%s) has an annotation %s that is not a list of hosts, so "+
+		return r, "", wrong(SecretNotForSink, "Secret %s (%s) has an annotation %s that is not a list of hosts, so "+
 			"the Secret is not sent: %v", name, field, v1alpha1.SinkHostsAnnotation, err)
 	case allowed.Empty():
-		return r, "", wrong("SecretNotForSink", "Secret %s (%s) does not say where it may be sent; set its annotation "+
+		return r, "", wrong(SecretNotForSink, "Secret %s (%s) does not say where it may be sent; set its annotation "+
 			"%s: %q",
 			name, field, v1alpha1.SinkHostsAnnotation, join(all))
 	}
 	for _, host := range all {
 		if !allowed.Allows(host) {
-			return r, "", wrong("SecretNotForSink", "Secret %s (%s) may not be sent to the sink's host %s; add the host "+
+			return r, "", wrong(SecretNotForSink, "Secret %s (%s) may not be sent to the sink's host %s; add the host "+
 				"to the Secret's annotation %s, or use another sink",
 				name, field, host, v1alpha1.SinkHostsAnnotation)
 		}

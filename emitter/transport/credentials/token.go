@@ -48,7 +48,7 @@ func (w References) owner() *v1alpha1.CDEventSource {
 // token returns a token for the source's audience.
 func (k *Keeper) token(ctx context.Context, w References) (string, error) {
 	if slices.Contains(k.reserved, w.Audience) {
-		return "", wrong("AudienceReserved", "The audience %q is that of the API server, and tokens for it are not "+
+		return "", wrong(AudienceReserved, "The audience %q is that of the API server, and tokens for it are not "+
 			"sent to sinks; use another audience for the sink", w.Audience)
 	}
 	if kept, ok := k.tokens.Get(w.tokenKey()); ok {
@@ -89,7 +89,7 @@ func (k *Keeper) identity(ctx context.Context, w References) (*corev1.ServiceAcc
 		return nil, denied(err, w, "get and create ServiceAccount "+wanted.Name)
 	}
 	if !metav1.IsControlledBy(found, w.owner()) {
-		return nil, wrong("IdentityTaken", "ServiceAccount %s in namespace %s does not belong to this source, "+
+		return nil, wrong(IdentityTaken, "ServiceAccount %s in namespace %s does not belong to this source, "+
 			"although it has the name that the source needs; delete it, or give the source another name",
 			found.Name, found.Namespace)
 	}
@@ -99,7 +99,7 @@ func (k *Keeper) identity(ctx context.Context, w References) (*corev1.ServiceAcc
 // denied explains a missing right; other errors are wrapped.
 func denied(err error, w References, to string) error {
 	if apierrors.IsForbidden(err) {
-		return wrong("IdentityForbidden", "The sink has the audience %q, and the controller may not %s in namespace "+
+		return wrong(IdentityForbidden, "The sink has the audience %q, and the controller may not %s in namespace "+
 			"%s; to allow it, bind ClusterRole knative-cdevents-identities "+
 			"(config/optional) to the controller's ServiceAccount with a RoleBinding in that namespace",
 			w.Audience, to, w.Source.Namespace)

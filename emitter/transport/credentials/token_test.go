@@ -112,10 +112,10 @@ func TestSinksThatMayReceiveTokens(t *testing.T) {
 		"http://broker.svc.example.com":             "SinkNotEncrypted",
 		"http://svc":                                "SinkNotEncrypted",
 		"http://10.96.0.7":                          "SinkNotEncrypted",
-		"http://.svc":                               "InvalidSinkHost",
-		"http://[fd00::5%25.svc]":                   "InvalidSinkHost",
-		"http://[fd00::5%25.svc.cluster.local]":     "InvalidSinkHost",
-		"http://broker.eventing.ſvc":                "InvalidSinkHost",
+		"http://.svc":                               "InvalidURI",
+		"http://[fd00::5%25.svc]":                   "InvalidURI",
+		"http://[fd00::5%25.svc.cluster.local]":     "InvalidURI",
+		"http://broker.eventing.ſvc":                "InvalidURI",
 	} {
 		s, _ := minting(t)
 		_, err := s.For(t.Context(), newReferences(withAudience("broker")), parse(t, at))

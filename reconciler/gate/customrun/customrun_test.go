@@ -73,7 +73,7 @@ func TestInvalidReference(t *testing.T) {
 
 func TestParamsChangeTheGate(t *testing.T) {
 	t.Parallel()
-	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"gate","value":"g"},{"name":"service","value":"s"},{"name":"revision","value":"s-2"},
+	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"gate","value":"g"},{"name":"service","value":"s"},{"name":"canary","value":"s-2"},
 		{"name":"baseline","value":"s-1"},{"name":"fail-on","value":"Fail, Warn"},{"name":"dry-run","value":"true"},{"name":"min-requests","value":"7"},{"name":"timeout","value":"1h"}]}`)
 	request, p := r.Request()
 	if p != nil || request.Gate != "g" {

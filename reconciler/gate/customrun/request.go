@@ -18,13 +18,27 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Reasons why a request is invalid. A retry would end in the same way.
+// InvalidSpec is a reason of gates, too.
+//
+//reasons:table CanaryGate/Valid CanaryGate/TemplateApplied CustomRun/Succeeded
 const (
-	InvalidParams         = "InvalidParams"
-	InvalidSpec           = "InvalidSpec"
-	GateNotFound          = "GateNotFound"
-	GateSuspended         = "GateSuspended"
-	InvalidReference      = "InvalidReference"
+	// InvalidSpec: the gate is not valid, by itself or with the params. Correct the field that the message names.
+	InvalidSpec = "InvalidSpec"
+)
+
+// Reasons why a request is invalid. A retry would end in the same way.
+//
+//reasons:table CustomRun/Succeeded
+const (
+	// InvalidReference: customRef or customSpec has a wrong apiVersion or kind. Use those that the message names.
+	InvalidReference = "InvalidReference"
+	// InvalidParams: a param is unknown, specified twice, or has a value that is not valid. Correct it.
+	InvalidParams = "InvalidParams"
+	// GateNotFound: the CanaryGate does not exist in this namespace. Create it, or name another one.
+	GateNotFound = "GateNotFound"
+	// GateSuspended: the CanaryGate is suspended. Set its spec.suspend to false.
+	GateSuspended = "GateSuspended"
+	// WorkspaceNotSupported: gates do not support workspaces. Remove them.
 	WorkspaceNotSupported = "CustomRunWorkspaceNotSupported"
 )
 
@@ -56,7 +70,7 @@ var params = map[string]func(a *Request, value string) error{
 		return nil
 	},
 	"service":  name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Service = v }),
-	"revision": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Canary = v }),
+	"canary":   name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Canary = v }),
 	"baseline": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Baseline = v }),
 	"fail-on": func(a *Request, v string) error {
 		var verdicts []verdict.Verdict

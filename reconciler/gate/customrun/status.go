@@ -20,18 +20,31 @@ import (
 )
 
 // Reasons of the condition Succeeded. PipelineRuns compare two of them verbatim.
+//
+//reasons:table CustomRun/Succeeded
 const (
-	Running         = "Running"
-	Retrying        = "Retrying"
-	Cancelled       = "CustomRunCancelled"
-	TimedOut        = "CustomRunTimedOut"
-	GatePassed      = "GatePassed"
+	// Running: the gate judges. The message says what it waits for.
+	Running = "Running"
+	// Retrying: an attempt ended without a clear verdict, and the next one has begun.
+	Retrying = "Retrying"
+	// Cancelled: the CustomRun was cancelled, as by its PipelineRun.
+	Cancelled = "CustomRunCancelled"
+	// TimedOut: the CustomRun took longer than its timeout. Give it more time, or the canary more traffic.
+	TimedOut = "CustomRunTimedOut"
+	// GatePassed: the verdict is Pass.
+	GatePassed = "GatePassed"
+	// GatePassedWarns: the verdict is Warn. Read the message before you go on.
 	GatePassedWarns = "GatePassedWithWarning"
-	GateFailed      = "GateFailed"
-	GateUndecided   = "GateInconclusive"
-	GateError       = "GateError"
-	GateSuperseded  = "GateSuperseded"
-	GateDryRun      = "GateDryRun"
+	// GateFailed: the verdict is Fail. The message says which metric failed.
+	GateFailed = "GateFailed"
+	// GateUndecided: the verdict is Inconclusive. The message says what was missing.
+	GateUndecided = "GateInconclusive"
+	// GateError: the verdict is Error: the canary could not be judged. Do what the message says.
+	GateError = "GateError"
+	// GateSuperseded: the verdict is Superseded: what was judged is no longer in force. Judge the new split.
+	GateSuperseded = "GateSuperseded"
+	// GateDryRun: the gate is a dry run, so the CustomRun succeeds. The result verdict says what it found.
+	GateDryRun = "GateDryRun"
 )
 
 const cancelled = "RunCancelled"
@@ -243,6 +256,7 @@ func results(run *v1alpha1.GateRun) []Result {
 		{"canary-revision", run.Canary.Name},
 		{"baseline-revision", baseline},
 		{"canary-requests", strconv.FormatInt(last.Canary.Requests, 10)},
+		{"baseline-requests", strconv.FormatInt(last.Baseline.Requests, 10)},
 		{"handled-share", share},
 		{"report", report(run.Report)},
 	}

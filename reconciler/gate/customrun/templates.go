@@ -9,9 +9,13 @@ import (
 )
 
 // Reasons why there is no policy to judge by. A gate has them in its conditions, too.
+//
+//reasons:table CanaryGate/TemplateApplied CustomRun/Succeeded
 const (
+	// TemplateNotFound: the ClusterCanaryGateTemplate does not exist. Ask for it, or name another one.
 	TemplateNotFound = "TemplateNotFound"
-	InvalidTemplate  = "InvalidTemplate"
+	// InvalidTemplate: the ClusterCanaryGateTemplate is not valid, or the gate with it. Ask its owner to correct it.
+	InvalidTemplate = "InvalidTemplate"
 )
 
 // Apply returns the spec with what its template states, and what came of it: nil if it refers to none. A spec whose

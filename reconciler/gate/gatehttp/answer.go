@@ -11,20 +11,18 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// Reasons for the lack of a verdict on the current split, in addition to those of the judge.
+// Reasons for the lack of a verdict on the current split, in addition to those of a run, and to what is wrong with a
+// gate: NoSplit, TrafficUnknown, GateSuspended and those of its template.
+//
+//reasons:table HTTP/Answer
 const (
-	// NoRun: the gate has not seen a split yet.
+	// NoRun: the gate has not started a run yet. Ask again.
 	NoRun = "NoRun"
-	// NewSplit: the last run judged another split, and the next run has not started.
+	// NewSplit: the last run judged another split, and the next run has not started. Ask again.
 	NewSplit = "NewSplit"
-	// Suspended: the gate is suspended, so no run of the current split begins.
-	Suspended = "Suspended"
-	// NoSplit: all traffic goes to one Revision.
-	NoSplit = "NoSplit"
-	// TrafficUnknown: the Service is unknown, or its Route is changing.
-	TrafficUnknown = "TrafficUnknown"
 )
 
 // Answer is the body of a response about a gate.
@@ -85,15 +83,15 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 	}
 	switch {
 	case now == nil:
-		without(TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is being changed")
+		without(gaterun.TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is being changed")
 	case !now.Divided():
-		without(NoSplit,
+		without(gaterun.NoSplit,
 			"all traffic goes to one Revision, so there is nothing to judge; to ask before the first step, add ?unsplit=pass")
 		if unsplit {
 			a.Verdict = verdict.Pass
 		}
 	case gate.Spec.Suspend && (run == nil || !ofCurrentSplit(gate, run, now)):
-		without(Suspended, "the gate is suspended, so it starts no run for the current split of the traffic")
+		without(customrun.GateSuspended, "the gate is suspended, so it starts no run for the current split of the traffic")
 	case applied.IsFalse() && (run == nil || !ofCurrentSplit(gate, run, now)):
 		without(applied.Reason, applied.Message)
 	case run == nil:

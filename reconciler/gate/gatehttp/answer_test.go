@@ -16,6 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
 // judged returns a gate whose last run judged a split of 90 to 10.
@@ -88,7 +89,7 @@ func TestAnswers(t *testing.T) {
 		"no verdict":   {judged(""), inForce(), false, "Error", "Because", 503},
 		"another's":    {judged("Excellent"), inForce(), false, "Error", "Because", 503},
 
-		"traffic that is not known": {judged("Pass"), nil, false, "Running", TrafficUnknown, 425},
+		"traffic that is not known": {judged("Pass"), nil, false, "Running", gaterun.TrafficUnknown, 425},
 		"the next step":             {judged("Pass"), split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", NewSplit, 425},
 		"another canary":            {judged("Pass"), split(map[string]int64{"cart-00001": 90, "cart-00003": 10}), false, "Running", NewSplit, 425},
 		"another Service": {
@@ -99,11 +100,11 @@ func TestAnswers(t *testing.T) {
 		"shares of nothing":  {judged("Pass"), split(map[string]int64{"cart-00001": 90, "cart-00002": 10, "cart-00003": 0}), false, "Pass", "Because", 200},
 		"a gate that is new": {judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil }), inForce(), false, "Running", NoRun, 425},
 		"a suspended gate": {
-			judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run, g.Spec.Suspend = nil, true }), inForce(), false, "Running", Suspended, 425,
+			judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run, g.Spec.Suspend = nil, true }), inForce(), false, "Running", customrun.GateSuspended, 425,
 		},
 		"suspended since": {
 			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Suspend = true }),
-			split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", Suspended, 425,
+			split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", customrun.GateSuspended, 425,
 		},
 		"suspended later": {judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Suspend = true }), inForce(), false, "Pass", "Because", 200},
 		"no template": {
@@ -111,15 +112,15 @@ func TestAnswers(t *testing.T) {
 		},
 		"no template since":     {judged("Pass", withoutTemplate), split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", "TemplateNotFound", 425},
 		"no template later":     {judged("Pass", withoutTemplate), inForce(), false, "Pass", "Because", 200},
-		"an old failure":        {judged("Fail"), whole(), false, "Running", NoSplit, 425},
-		"before the first step": {judged("Fail"), whole(), true, "Pass", NoSplit, 200},
+		"an old failure":        {judged("Fail"), whole(), false, "Running", gaterun.NoSplit, 425},
+		"before the first step": {judged("Fail"), whole(), true, "Pass", gaterun.NoSplit, 200},
 		"the first step's only": {judged("Running"), inForce(), true, "Running", "Because", 425},
 		"the canary made again": {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions["cart-00002"].UID = "another" }), false, "Running", NewSplit, 425},
 		"a baseline that went":  {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions["cart-00001"].UID = "another" }), false, "Running", NewSplit, 425},
 		"no baseline":           {judged("Fail", func(g *v1alpha1.CanaryGate) { g.Status.Run.Baseline = nil }), inForce(), false, "Fail", "Because", 409},
 		"a step of a rollout":   {judged("Pass"), rollout(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Pass", "Because", 200},
 		"another rollout":       {judged("Pass"), rollout(map[string]int64{"cart-00002": 90, "cart-00003": 10}), false, "Running", NewSplit, 425},
-		"unknown is not whole":  {judged("Fail"), nil, true, "Running", TrafficUnknown, 425},
+		"unknown is not whole":  {judged("Fail"), nil, true, "Running", gaterun.TrafficUnknown, 425},
 
 		"a dry run's failure": {judged("Fail", dry), inForce(), false, "Pass", "Because", 200},
 		"a dry run on its way": {

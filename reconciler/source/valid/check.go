@@ -59,7 +59,7 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*ProblemError {
 	for _, u := range s.Unread {
 		in := func(field string) bool { return v1alpha1.UnreadIn([]tolerant.FieldError{u}, field) != nil }
 		if in("spec") && !in(SinkField) && !in(LetterField) {
-			all = append(all, &ProblemError{Reason: "InvalidField", Message: u.Error()})
+			all = append(all, &ProblemError{Reason: InvalidField, Message: u.Error()})
 		}
 	}
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func sinkProblems(
 // Readable reports a field that could not be parsed.
 func Readable(s *v1alpha1.CDEventSource, field string) error {
 	if u := v1alpha1.UnreadIn(s.Unread, field); u != nil {
-		return &ProblemError{Reason: "InvalidField", Message: u.Error()}
+		return &ProblemError{Reason: InvalidField, Message: u.Error()}
 	}
 	return nil
 }

@@ -30,25 +30,25 @@ const (
 func Destination(field, namespace string, d *duckv1.Destination, schemes transport.Schemes) error {
 	switch {
 	case d.URI != nil && len(d.URI.String()) > maxURI:
-		return Problemf("InvalidURI", "%s.uri has more than %d bytes; use a shorter one", field, maxURI)
+		return Problemf(InvalidURI, "%s.uri has more than %d bytes; use a shorter one", field, maxURI)
 	case d.CACerts != nil && len(*d.CACerts) > maxCACerts:
-		return Problemf("InvalidField", "%s.CACerts has more than %d bytes; name only the authorities that the sink needs",
+		return Problemf(InvalidField, "%s.CACerts has more than %d bytes; name only the authorities that the sink needs",
 			field, maxCACerts)
 	case d.Audience != nil && len(*d.Audience) > maxAudience:
-		return Problemf("InvalidField", "%s.audience has more than %d bytes; use a shorter one", field, maxAudience)
+		return Problemf(InvalidField, "%s.audience has more than %d bytes; use a shorter one", field, maxAudience)
 	case d.Ref == nil && d.URI == nil:
-		return Problemf("SinkMissing", "%s has neither ref nor uri; specify one of them", field)
+		return Problemf(SinkMissing, "%s has neither ref nor uri; specify one of them", field)
 	case d.Ref == nil:
 		return checkAbsolute(field, d.URI, schemes)
 	case d.URI != nil && (d.URI.Scheme != "" || d.URI.Host != ""):
-		return Problemf("RefAndURI", "%s has a ref, and a uri that contains a host too (%s); remove one of them, or "+
+		return Problemf(RefAndURI, "%s has a ref, and a uri that contains a host too (%s); remove one of them, or "+
 			"specify only a path in uri", field, Redacted(d.URI))
 	case d.Ref.APIVersion == "" || d.Ref.Kind == "" || d.Ref.Name == "":
-		return Problemf("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q",
+		return Problemf(InvalidReference, "%s.ref needs apiVersion, kind and name; it has %q, %q and %q",
 			field, d.Ref.APIVersion, d.Ref.Kind, d.Ref.Name)
 	}
 	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
-		return Problemf("InvalidReference", "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
+		return Problemf(InvalidReference, "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
 	}
 	for _, part := range []struct {
 		name, text string
@@ -61,7 +61,7 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 		{"address", ptr.Deref(d.Ref.Address, ""), maxName},
 	} {
 		if len(part.text) > part.atMost {
-			return Problemf("InvalidReference", "%s.ref.%s has more than %d bytes; use a shorter one", field, part.name,
+			return Problemf(InvalidReference, "%s.ref.%s has more than %d bytes; use a shorter one", field, part.name,
 				part.atMost)
 		}
 	}
@@ -72,12 +72,12 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 // may read more than the author: only addressable kinds in the source's own namespace.
 func checkReach(field, namespace string, ref *duckv1.KReference) error {
 	if ref.Namespace != "" && ref.Namespace != namespace {
-		return Problemf("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can refer only "+
+		return Problemf(SinkNamespaceNotAllowed, "%s.ref names an object in namespace %s; a source can refer only "+
 			"to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Namespace, namespace, field)
 	}
 	if !canBeSink(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)) {
-		return Problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; use a Broker, a "+
+		return Problemf(SinkKindNotAllowed, "%s.ref names a %s of %s, which cannot receive events; use a Broker, a "+
 			"Channel, a Service or another addressable kind",
 			field, ref.Kind, ref.APIVersion)
 	}
@@ -103,23 +103,23 @@ func checkAbsolute(field string, u *apis.URL, schemes transport.Schemes) error {
 	scheme, known := schemes[u.Scheme]
 	switch {
 	case u.Scheme == "" && u.Host == "":
-		return Problemf("InvalidURI", "%s.uri is %s, which is relative, but there is no ref; use http://HOST/PATH, or "+
+		return Problemf(InvalidURI, "%s.uri is %s, which is relative, but there is no ref; use http://HOST/PATH, or "+
 			"add %s.ref",
 			field, Redacted(u), field)
 	case !known:
-		return Problemf("InvalidURI", "%s.uri is %s; its scheme must be %s", field, Redacted(u), schemes)
+		return Problemf(InvalidURI, "%s.uri is %s; its scheme must be %s", field, Redacted(u), schemes)
 	case u.URL().Hostname() == "":
-		return Problemf("InvalidURI", "%s.uri is %s, which has an empty hostname; use %s", field, Redacted(u), scheme.Form)
+		return Problemf(InvalidURI, "%s.uri is %s, which has an empty hostname; use %s", field, Redacted(u), scheme.Form)
 	case u.User != nil:
 		instead := "put them into a Secret that spec.auth names"
 		if field == LetterField {
 			instead = "spec.auth has those of the sink, and a dead letter sink gets none"
 		}
-		return Problemf("InvalidURI", "%s.uri has a user for %s; it must not contain a user or a password; %s",
+		return Problemf(InvalidURI, "%s.uri has a user for %s; it must not contain a user or a password; %s",
 			field, Redacted(u), instead)
 	}
 	if err := schemes.Check(u.URL()); err != nil {
-		return Problemf("InvalidURI", "%s.uri is %s, which cannot be used: %v", field, Redacted(u), err)
+		return Problemf(InvalidURI, "%s.uri is %s, which cannot be used: %v", field, Redacted(u), err)
 	}
 	return nil
 }

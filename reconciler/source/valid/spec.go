@@ -24,7 +24,7 @@ func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
 	if s.Spec.NamespaceSelector == nil || s.Namespace == system {
 		return nil
 	}
-	return Problemf("NamespaceSelectorNotAllowed",
+	return Problemf(NamespaceSelectorNotAllowed,
 		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get "+
 			"the events of %s, or ask an operator for a source there",
 		system, s.Namespace, s.Namespace)
@@ -39,7 +39,7 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 		if err := checkSelectorSize("spec."+l.field, l.selector); err != nil {
 			all = append(all, err)
 		} else if _, err := route.Selector(l.selector); err != nil {
-			all = append(all, Problemf("InvalidSelector", "spec.%s is %v", l.field, err))
+			all = append(all, Problemf(InvalidSelector, "spec.%s is %v", l.field, err))
 		}
 	}
 	return errors.Join(all...)
@@ -56,16 +56,16 @@ func checkSelectorSize(field string, s *metav1.LabelSelector) error {
 		return nil
 	}
 	if len(s.MatchLabels) > maxRequirements {
-		return Problemf("InvalidSelector", "%s.matchLabels has %d labels; it must not have more than %d",
+		return Problemf(InvalidSelector, "%s.matchLabels has %d labels; it must not have more than %d",
 			field, len(s.MatchLabels), maxRequirements)
 	}
 	if len(s.MatchExpressions) > maxRequirements {
-		return Problemf("InvalidSelector", "%s.matchExpressions has %d requirements; it must not have more than %d",
+		return Problemf(InvalidSelector, "%s.matchExpressions has %d requirements; it must not have more than %d",
 			field, len(s.MatchExpressions), maxRequirements)
 	}
 	for i, r := range s.MatchExpressions {
 		if len(r.Values) > maxValues {
-			return Problemf("InvalidSelector", "%s.matchExpressions[%d].values has %d values; it must not have more than %d",
+			return Problemf(InvalidSelector, "%s.matchExpressions[%d].values has %d values; it must not have more than %d",
 				field, i, len(r.Values), maxValues)
 		}
 	}
@@ -85,7 +85,7 @@ func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	var all []error
 	for _, err := range each(err) {
-		all = append(all, Problemf("InvalidFilter", "%v", err))
+		all = append(all, Problemf(InvalidFilter, "%v", err))
 	}
 	return errors.Join(all...)
 }
@@ -104,11 +104,11 @@ func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
 	var all []error
 	_, err := transport.NewPolicy(s.Spec.Delivery)
 	for _, err := range each(err) {
-		all = append(all, Problemf("InvalidDelivery", "%v", err))
+		all = append(all, Problemf(InvalidDelivery, "%v", err))
 	}
 	unread := v1alpha1.UnreadIn(s.Unread, LetterField)
 	if d := s.Spec.Delivery; d != nil && d.Retry != nil && d.DeadLetterSink == nil && unread == nil {
-		all = append(all, Problemf("InvalidDelivery", "spec.delivery.retry is set, and it needs deadLetterSink, which gets the "+
+		all = append(all, Problemf(InvalidDelivery, "spec.delivery.retry is set, and it needs deadLetterSink, which gets the "+
 			"event after so many retries; without both, an event is retried until the sink accepts it"))
 	}
 	return errors.Join(all...)
@@ -122,7 +122,7 @@ func checkAuth(s *v1alpha1.CDEventSource, _ string) error {
 	var all []error
 	check := func(field, text string, rule func(string) []string) {
 		for _, wrong := range rule(text) {
-			all = append(all, Problemf("InvalidAuth", "spec.auth.%s is %q: %s", field, text, wrong))
+			all = append(all, Problemf(InvalidAuth, "spec.auth.%s is %q: %s", field, text, wrong))
 		}
 	}
 	if a := s.Spec.Auth.Authorization; a != nil {
@@ -140,7 +140,7 @@ func checkVersion(s *v1alpha1.CDEventSource, _ string) error {
 	case cdevents.Version05, cdevents.Version04:
 		return nil
 	default:
-		return Problemf("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q",
+		return Problemf(InvalidVersion, "spec.cdevents.version is %q; it must be %q or %q",
 			v, cdevents.Version05, cdevents.Version04)
 	}
 }
@@ -151,18 +151,18 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 		return nil
 	}
 	if strings.TrimSpace(e.ID) == "" {
-		return Problemf("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove "+
+		return Problemf(InvalidEnvironment, "spec.environment.id is empty; give the environment an id, or remove "+
 			"spec.environment")
 	}
 	if len(e.ID) > maxText || len(e.Source) > maxText {
-		return Problemf("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use "+
+		return Problemf(InvalidEnvironment, "spec.environment has an id or a source of more than %d bytes; use "+
 			"shorter ones", maxText)
 	}
 	if e.Source == "" {
 		return nil
 	}
 	if !cdevents.IsURI(e.Source) {
-		return Problemf("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one "+
+		return Problemf(InvalidEnvironment, "spec.environment.source is %q, which is not a URI reference; use one "+
 			"such as https://example.com/environments", e.Source)
 	}
 	return nil
@@ -189,15 +189,15 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	switch n := len(s.Spec.CloudEventOverrides.Extensions); {
 	case n > maxExtensions:
-		return Problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d attributes; it must not have more than %d",
+		return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has %d attributes; it must not have more than %d",
 			n, maxExtensions)
 	case size > 4*maxText:
-		return Problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
+		return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
 			"because they are part of every event", size, 4*maxText)
 	case len(bad) == 0:
 		return nil
 	}
-	return Problemf("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
+	return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
 		"(only lowercase letters and digits): %s", strings.Join(bad, ", "))
 }
 
@@ -205,7 +205,7 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 // because some characters take six bytes there.
 func checkForm(s *v1alpha1.CDEventSource, _ string) error {
 	if size := route.FormSize(s); size > route.MaxForm {
-		return Problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not "+
+		return Problemf(SourceTooLarge, "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not "+
 			"have more than %d, because they are stored with every event", size, route.MaxForm)
 	}
 	return nil
@@ -221,7 +221,7 @@ func Among(all []*v1alpha1.CDEventSource, s *v1alpha1.CDEventSource, system stri
 
 // TooMany is the error for a namespace that has too many sources.
 func TooMany(namespace, system string) error {
-	return Problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d "+
+	return Problemf(TooManySources, "namespace %s has more than %d CDEventSources, of which only the oldest %d "+
 		"receive events; delete one that is not needed, or ask an operator for a source in %s",
 		namespace, route.MaxSources, route.MaxSources, system)
 }
