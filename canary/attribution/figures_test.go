@@ -101,7 +101,7 @@ func TestOneUnknownOutcomeLacksNothing(t *testing.T) {
 func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{
-		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", InvalidAnnotations: "pekka"}}},
+		Revisions: []Revision{{Revision: &lifecycle.Revision{UID: "r1", Name: "cart-1", Misdeclared: "pekka"}}},
 		Pods:      []Pod{{UID: "p1", Revision: "r1"}},
 	})
 	for _, n := range []float64{1, 2} {
