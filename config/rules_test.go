@@ -160,7 +160,7 @@ var gateRules = map[string]rule{
 	"eleven metrics":  {spec: `"metrics":[` + eleven() + `]`, where: "spec.metrics", ours: "at most 10 are allowed"},
 	"no type":         {spec: metrics(`{"name":"a"}`), where: "spec.metrics[1].type", ours: "ErrorRate, EntryErrors, ClientErrors, SlowRequests, SlowerAnywhere"},
 	"another type":    {spec: metrics(`{"type":"Requests"}`), where: "spec.metrics[1].type", ours: "SlowerAnywhere, Query"},
-	"twice":           {spec: metrics(`{"type":"EntryErrors"}`), where: "spec.metrics[1]", ours: "has the same name"},
+	"twice":           {spec: metrics(`{"type":"EntryErrors"}`), where: "spec.metrics", both: "it must be unique in the gate, and defaults to the type"},
 	"the same name":   {spec: metrics(`{"type":"ErrorRate","name":"EntryErrors"}`), where: "spec.metrics", both: "it must be unique in the gate, and defaults to the type"},
 	"no name":         {spec: metrics(`{"type":"ErrorRate","name":"a b"}`), where: "spec.metrics[1].name", ours: "alphanumeric"},
 	"nothing decides": {spec: `"metrics":[{"type":"ErrorRate","dryRun":true},{"type":"SlowRequests","critical":false}]`, where: "spec.metrics", both: "at least one metric must be critical and not dryRun"},
