@@ -58,7 +58,7 @@ func TestInvalidPolicy(t *testing.T) {
 	type spec = eventingduckv1.DeliverySpec
 	for field, s := range map[string]*spec{
 		"retry":         {Retry: ptr.Int32(-1)},
-		"retries":       {Retry: ptr.Int32(1001)},
+		"retry is 1001": {Retry: ptr.Int32(1001)},
 		"timeout":       {Timeout: ptr.String("PT0S")},
 		"PT30S":         {Timeout: ptr.String("30")},
 		"backoffPolicy": {BackoffPolicy: &often},
