@@ -179,7 +179,7 @@ func TestAttempts(t *testing.T) {
 			t.Fatalf("attempt %d: %+v", try, r.Status)
 		}
 		last := r.Status.RetriesStatus[try]
-		if len(last.Results) != 9 || last.CompletionTime == nil || last.ExtraFields == nil || last.RetriesStatus != nil {
+		if len(last.Results) != 10 || last.CompletionTime == nil || last.ExtraFields == nil || last.RetriesStatus != nil {
 			t.Errorf("archived attempt %d: %+v", try, last)
 		}
 	}
