@@ -9,8 +9,8 @@ import (
 )
 
 // SinkAddress returns where to send the events of a source, nil if that is not known. The status has the address
-// without credentials, because more people may read statuses, and show them to others; the spec has those in the query of
-// a URI, as of a webhook.
+// without credentials, because more people may read statuses, and show them to others; the spec has those in the
+// query of a URI, as of a webhook.
 func (s *CDEventSource) SinkAddress() *apis.URL {
 	return withCredentials(s.Status.SinkURI, s.Spec.Sink.URI)
 }

@@ -34,7 +34,8 @@ func (j *Judgement) Summary() Summary {
 		return Summary{}
 	}
 	s := Summary{
-		Score: j.Score, Coverage: j.Coverage, CanaryRequests: float64(j.Canary.Requests), BaselineRequests: float64(j.Baseline.Requests),
+		Score: j.Score, Coverage: j.Coverage,
+		CanaryRequests: float64(j.Canary.Requests), BaselineRequests: float64(j.Baseline.Requests),
 		RequiredShare: j.RequiredShare, HandledShare: j.HandledShare,
 	}
 	for _, m := range j.Metrics {

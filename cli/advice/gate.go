@@ -113,7 +113,9 @@ func pins(to string, s *servingv1.Service, tagged bool) string {
 
 // cannotJudge sets what a condition says that prevents every verdict.
 func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
-	for _, of := range []string{v1alpha1.GateValid, v1alpha1.GateTemplateApplied, v1alpha1.GateServiceFound, v1alpha1.GateMeasured} {
+	for _, of := range []string{
+		v1alpha1.GateValid, v1alpha1.GateTemplateApplied, v1alpha1.GateServiceFound, v1alpha1.GateMeasured,
+	} {
 		for _, condition := range g.Status.Conditions {
 			if string(condition.Type) != of || condition.IsTrue() {
 				continue

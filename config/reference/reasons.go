@@ -98,11 +98,12 @@ const reasonsHead = `# Conditions and reasons
 
 <!-- Written by "make generate" from constants in Go and their comments. Do not edit. -->
 
-This page lists every reason that a condition or a verdict can have, and what you can do about it. A reason is for programs: [none is
-renamed](api.md#what-is-part-of-the-api). The message beside it names the object or the field. ` + "`kubectl describe`" + ` shows both, and
-` + "`kubectl cdevents why`" + ` tells you [what to do](kubectl.md).
+This page lists every reason that a condition or a verdict can have, and what you can do about it. A reason is for
+programs: [none is renamed](api.md#what-is-part-of-the-api). The message beside it names the object or the field.
+` + "`kubectl describe`" + ` shows both, and ` + "`kubectl cdevents why`" + ` tells you [what to do](kubectl.md).
 
-A condition that is True has a reason only if there is something to say. A condition without a reason has not been computed yet.
+A condition that is True has a reason only if there is something to say. A condition without a reason has not been
+computed yet.
 `
 
 // reasons returns the page of all reasons, from the source code below a root.

@@ -40,7 +40,9 @@ const (
 var (
 	conditionSet = apis.NewLivingConditionSet(v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
 	// templated is the set of a gate that refers to a template.
-	templated = apis.NewLivingConditionSet(v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured, v1alpha1.GateTemplateApplied)
+	templated = apis.NewLivingConditionSet(
+		v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured, v1alpha1.GateTemplateApplied,
+	)
 )
 
 // divided reports whether the last sync saw a split that it could judge by the spec.

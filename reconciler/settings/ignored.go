@@ -10,7 +10,8 @@ import (
 	"knative.dev/pkg/configmap"
 )
 
-// Ignored logs the keys of a ConfigMap that have no effect, once until they change: a ConfigMap is read again and again.
+// Ignored logs the keys of a ConfigMap that have no effect, once until they change: a ConfigMap is read again and
+// again.
 type Ignored struct {
 	mu   sync.Mutex
 	said []string

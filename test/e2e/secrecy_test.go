@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
@@ -50,8 +51,15 @@ func TestNoSecretLeavesTheCluster(t *testing.T) {
 		spec.Environment = &v1alpha1.Environment{ID: p.in("the source's environment.id"), Source: p.in("the source's environment.source")}
 		spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": p.in("the source's ceOverrides")}}
 	})
-	// Its sink cannot be reached, so conditions and logs say why.
-	s.create("unreachable", uri(strings.Replace(p.in("the sink of a source"), "https://ci:", "http://ci:", 1)))
+	// Its sink cannot be reached, so conditions and logs say why. A user or a password is refused there.
+	address := p.in("the sink of a source")
+	_, path, _ := strings.Cut(address, "@")
+	s.create("unreachable", uri("http://"+path))
+	refused := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}
+	refused.Spec.Sink = uri(address)
+	if _, err := suite.Ours.CDEventSources(s.ns).Create(ctx, refused, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || len(p.found(err.Error())) > 0 {
+		t.Errorf("a password in the URI of a sink: %v", err)
+	}
 	app := kit.App(s.ns, "cart", suite.app, "one")
 	app.Annotations, app.Spec.Template.Annotations = map[string]string{}, map[string]string{}
 	for _, name := range cdevents.CarriedAnnotations() {

@@ -133,8 +133,11 @@ func TestUnknownKeysAreIgnoredOnceInEffect(t *testing.T) {
 		keys []string
 		logs int
 	}{
-		{[]string{"of-tomorrow"}, 1}, {[]string{"of-tomorrow"}, 1}, {[]string{"of-tomorrow", "of-next-week"}, 2},
-		{nil, 2}, {[]string{"of-tomorrow"}, 3},
+		{[]string{"of-tomorrow"}, 1},
+		{[]string{"of-tomorrow"}, 1},
+		{[]string{"of-tomorrow", "of-next-week"}, 2},
+		{nil, 2},
+		{[]string{"of-tomorrow"}, 3},
 	} {
 		c := of(step.keys...)
 		if watcher.OnChange(c); s.Current().Interval != 20*time.Second || len(s.Current().Mappings) != 1 {

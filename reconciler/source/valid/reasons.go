@@ -81,7 +81,7 @@ const (
 	// SinkAddressNotFound: the object has no address with the name that ref has. Use one that the message names.
 	SinkAddressNotFound = "SinkAddressNotFound"
 	// SinkHasCredentials: the address in the object's status contains credentials. Move them to spec.auth.
-	SinkHasCredentials = "SinkHasCredentials"
+	SinkHasCredentials = "SinkHasCredentials" //nolint:gosec // a reason
 	// SinkNotAllowed: events may not be sent to this host. Ask an operator to add it to sink-hosts.
 	SinkNotAllowed = "SinkNotAllowed"
 )
