@@ -125,8 +125,8 @@ var keys = []string{
 	intervalKey, timeoutKey, bodyKey, seriesKey, sleepKey, prometheusKey, configmap.ExampleKey,
 }
 
-// Check rejects a ConfigMap with an invalid value or an unknown key before it takes effect. FromConfigMap reads one that
-// is already in effect, and ignores unknown keys.
+// Check rejects a ConfigMap with an invalid value or an unknown key before it takes effect. FromConfigMap reads one
+// that is already in effect, and ignores unknown keys.
 func Check(c *corev1.ConfigMap) (Settings, error) {
 	s, err := FromConfigMap(c)
 	for _, key := range Unknown(c) {
