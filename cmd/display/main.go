@@ -29,6 +29,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	log.SetFlags(0) // in the log, only events begin with a time
 	server := &http.Server{
 		Addr: ":" + cmp.Or(os.Getenv("PORT"), "8080"), Handler: &display{out: os.Stdout},
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
