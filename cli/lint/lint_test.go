@@ -94,6 +94,7 @@ func TestRight(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {1: a, yes: b}\n", gateHead + "spec: {service: cart, watch: yes}\n",
 		gateHead + "spec: {service: cart, canary: \"on\"}\n", strings.Replace(gateHead, "{name: g}", "{name: g, labels: {since: 2026-11-28}}", 1) + "spec: {service: cart}\n",
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {templates: []}\n",
+		"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: cart, labels: {knative-cdevents.dev/rollout: progressive}}\n",
 	} {
 		if l := lint(text); len(l.Problems) > 0 {
 			t.Errorf("%s\nhas problems %+v", text, l.Problems)

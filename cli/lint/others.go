@@ -28,7 +28,8 @@ const domain = "knative-cdevents.dev"
 func knownKeys() []string {
 	return append(cdevents.CarriedAnnotations(), route.EnvironmentLabel, v1alpha1.SinkHostsAnnotation,
 		v1alpha1.ForgetAnnotation, v1alpha1.GroupName+"/watch-environment", v1alpha1.GroupName+"/sidecar",
-		v1alpha1.GroupName+"/aggregate-to-sinks", v1alpha1.GroupName+"/aggregate-to-environments")
+		v1alpha1.GroupName+"/rollout", v1alpha1.GroupName+"/aggregate-to-sinks",
+		v1alpha1.GroupName+"/aggregate-to-environments")
 }
 
 // inDomain reports whether a label or annotation is one of this project.
