@@ -48,7 +48,8 @@ type GateSchedule struct {
 	Interval *Duration `json:"interval,omitempty"`
 	// minDuration is how long the run must last before it can pass, at most 168h. If started
 	// requests are not counted, as in ordinary Services, a Pass also waits for the Service's
-	// request timeout on top of this. A Fail can come at any time. Defaults to 2m.
+	// request timeout on top of this, or of warmup if that is longer. A Fail can come at any
+	// time. Defaults to 2m.
 	MinDuration *Duration `json:"minDuration,omitempty"`
 	// timeout is the time after which an undecided run becomes Inconclusive, at most 168h.
 	// It must be longer than warmup and minDuration together. If the run belongs to a
