@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -15,7 +16,7 @@ import (
 )
 
 // Reasons for the lack of a verdict on the current split, in addition to those of a run, and to what is wrong with a
-// gate: NoSplit, TrafficUnknown, GateSuspended and those of its template.
+// gate: NoSplit, TrafficUnknown, GateSuspended, InvalidSpec and those of its template.
 //
 //reasons:table HTTP/Answer
 const (
@@ -77,7 +78,7 @@ func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answe
 
 // judge sets the verdict if the last run judged the current split.
 func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
-	run, applied := gate.Status.Run, gate.Status.GetCondition(v1alpha1.GateTemplateApplied)
+	run, wrong := gate.Status.Run, obstacle(gate)
 	without := func(reason, message string) {
 		a.Verdict, a.Reasons, a.Message = verdict.Running, []string{reason}, message
 	}
@@ -92,8 +93,8 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 		}
 	case gate.Spec.Suspend && (run == nil || !ofCurrentSplit(gate, run, now)):
 		without(customrun.GateSuspended, "the gate is suspended, so it starts no run for the current split of the traffic")
-	case applied.IsFalse() && (run == nil || !ofCurrentSplit(gate, run, now)):
-		without(applied.Reason, applied.Message)
+	case wrong != nil && (run == nil || !ofCurrentSplit(gate, run, now)):
+		without(wrong.Reason, wrong.Message)
 	case run == nil:
 		without(NoRun, "the gate has not started a run for the current split of the traffic yet")
 	case !ofCurrentSplit(gate, run, now):
@@ -106,6 +107,16 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 				run.Verdict)
 		}
 	}
+}
+
+// obstacle returns the condition that says why the gate cannot start a run; nil if there is none.
+func obstacle(gate *v1alpha1.CanaryGate) *apis.Condition {
+	for _, of := range []apis.ConditionType{v1alpha1.GateValid, v1alpha1.GateTemplateApplied} {
+		if c := gate.Status.GetCondition(of); c.IsFalse() {
+			return c
+		}
+	}
+	return nil
 }
 
 // ofCurrentSplit reports whether a run judged the current split of the Service that the gate names.

@@ -39,6 +39,10 @@ func withoutTemplate(g *v1alpha1.CanaryGate) {
 	g.Status.SetConditions(apis.Conditions{{Type: v1alpha1.GateTemplateApplied, Status: "False", Reason: "TemplateNotFound", Message: "create it"}})
 }
 
+func invalid(g *v1alpha1.CanaryGate) {
+	g.Status.SetConditions(apis.Conditions{{Type: v1alpha1.GateValid, Status: "False", Reason: customrun.InvalidSpec, Message: "correct it"}})
+}
+
 func dry(g *v1alpha1.CanaryGate) { g.Spec.DryRun = true }
 
 // split returns traffic in force, to existing Revisions.
@@ -110,8 +114,12 @@ func TestAnswers(t *testing.T) {
 		"no template": {
 			judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil; withoutTemplate(g) }), inForce(), false, "Running", "TemplateNotFound", 425,
 		},
-		"no template since":     {judged("Pass", withoutTemplate), split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", "TemplateNotFound", 425},
-		"no template later":     {judged("Pass", withoutTemplate), inForce(), false, "Pass", "Because", 200},
+		"no template since": {judged("Pass", withoutTemplate), split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", "TemplateNotFound", 425},
+		"no template later": {judged("Pass", withoutTemplate), inForce(), false, "Pass", "Because", 200},
+		"an invalid gate": {
+			judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil; invalid(g) }), inForce(), false, "Running", customrun.InvalidSpec, 425,
+		},
+		"invalid later":         {judged("Pass", invalid), inForce(), false, "Pass", "Because", 200},
 		"an old failure":        {judged("Fail"), whole(), false, "Running", gaterun.NoSplit, 425},
 		"before the first step": {judged("Fail"), whole(), true, "Pass", gaterun.NoSplit, 200},
 		"the first step's only": {judged("Running"), inForce(), true, "Running", "Because", 425},
