@@ -21,6 +21,7 @@ func TestGateThatCannotMeasure(t *testing.T) {
 	quick := asking{every: time.Millisecond, settle: 50 * time.Millisecond, patience: 50 * time.Millisecond}
 	cannot := apis.Condition{Type: v1alpha1.GateMeasured, Status: corev1.ConditionFalse, Reason: "EntryMetricsUnavailable", Message: "set request-metrics-protocol"}
 	missing := apis.Condition{Type: v1alpha1.GateTemplateApplied, Status: corev1.ConditionFalse, Reason: "TemplateNotFound", Message: "create it"}
+	invalid := apis.Condition{Type: v1alpha1.GateValid, Status: corev1.ConditionFalse, Reason: "InvalidSpec", Message: "correct it"}
 	unknown := apis.Condition{Type: v1alpha1.GateMeasured, Status: corev1.ConditionUnknown, Reason: "NotRead"}
 	can := apis.Condition{Type: v1alpha1.GateMeasured, Status: corev1.ConditionTrue}
 	for name, c := range map[string]struct {
@@ -31,6 +32,7 @@ func TestGateThatCannotMeasure(t *testing.T) {
 		"it can measure":          {[]apis.Condition{can}, nil, ""},
 		"metrics are off":         {[]apis.Condition{cannot}, nil, "nothing was changed: CanaryGate cart cannot judge this Service: EntryMetricsUnavailable: set request-metrics-protocol"},
 		"the template is missing": {[]apis.Condition{missing}, nil, "cannot judge this Service: TemplateNotFound: create it"},
+		"the gate is not valid":   {[]apis.Condition{invalid}, nil, "cannot judge this Service: InvalidSpec: correct it"},
 		"a new pod":               {[]apis.Condition{cannot, cannot, can}, nil, ""},
 		"unknown for good":        {[]apis.Condition{unknown}, nil, ""},
 		"no condition yet":        {[]apis.Condition{{Type: "Other"}}, nil, ""},
