@@ -13,9 +13,9 @@ type GatePolicy struct {
 	Schedule *GateSchedule `json:"schedule,omitempty"`
 	// minimum specifies how much data a run needs before it can pass, or fail by comparison.
 	Minimum *GateMinimum `json:"minimum,omitempty"`
-	// metrics lists the metrics to judge. All of them must pass, and at least one must be
-	// critical and not a dry run. Defaults to ErrorRate, EntryErrors (for stateful Services
-	// only), ClientErrors and SlowRequests.
+	// metrics lists the metrics to judge. All of them must be decided before a Pass, and at
+	// least one must be critical and not a dry run. Defaults to ErrorRate, EntryErrors (for
+	// stateful Services only), ClientErrors and SlowRequests.
 	// +listType=atomic
 	Metrics []GateMetric `json:"metrics,omitempty"`
 	// exposure specifies how far the share of requests that the canary really gets may
