@@ -93,7 +93,7 @@ test-kafka: ## Test the transport for Kafka with a real broker, which is restart
 	@mvn --batch-mode --quiet --no-transfer-progress -f test/kafka dependency:copy-dependencies
 	@KAFKA_JARS=$(CURDIR)/test/kafka/target/jars $(GOTEST) -count=1 -timeout 10m $(if $(filter go test,$(GOTEST)),-v) ./test/kafka
 
-# CHANGES is the number of simulated changes; a million takes about 8 minutes on one core.
+# CHANGES is the number of simulated changes; a million takes about 5 minutes on one core.
 CHANGES ?= 10000000
 
 .PHONY: soak

@@ -200,7 +200,9 @@ func TestExternalNamesResolveFirst(t *testing.T) {
 
 func TestReplicasSpreadIfTheyCan(t *testing.T) {
 	t.Parallel()
-	for name, d := range deployments(t) {
+	all := deployments(t)
+	all[injector] = injectorOf[*appsv1.Deployment](t)[0]
+	for name, d := range all {
 		if *d.Spec.Replicas < 2 || len(d.Spec.Template.Spec.TopologySpreadConstraints) != 2 {
 			t.Fatalf("%s: %d replicas, %+v", name, *d.Spec.Replicas, d.Spec.Template.Spec.TopologySpreadConstraints)
 		}

@@ -95,7 +95,7 @@ type Rules struct {
 	// ShiftedMinInterval is the shortest time between two announced steps of one gradual rollout.
 	// Steps that a user makes are never merged.
 	ShiftedMinInterval time.Duration
-	// Stabilization is how long a Service must stay Ready to be deployed.
+	// Stabilization is how long a Service must stay Ready to be deployed, and an environment to be created.
 	Stabilization time.Duration
 	// OutageAfter and FailedRolloutAfter are how long an outage, or a new Revision that is not
 	// Ready, must last to be an incident; 0 means never. After OutageAfter, the URL of a DomainMapping

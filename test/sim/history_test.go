@@ -18,7 +18,7 @@ var (
 	seed    = flag.Uint64("seed", 0, "run one history again; 0 for all of them")
 	fresh   = flag.Bool("fresh", false, "start with new random histories instead of the same ones each time")
 	changes = flag.Int("changes", 50_000, "how many changes to simulate, over all random histories")
-	further = flag.Int("further", 20_000, "how many new random histories to simulate")
+	further = flag.Int("further", 20_000, "how many more changes to simulate, over new random histories")
 )
 
 // history runs a few hundred random changes.
