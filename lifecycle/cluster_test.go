@@ -5,6 +5,7 @@ package lifecycle
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -223,16 +224,41 @@ func TestDeployedIsAnnouncedBeforeRemoval(t *testing.T) {
 	if got[0].Cluster == nil || got[0].Cluster.Settled || got[0].Revision.Name != "cart-1" || got[0].Chain != 1 {
 		t.Errorf("Deployed has %+v", got[0])
 	}
-	s = begin() // no longer Ready, and never for long enough
+	s = begin() // it was Ready, so what made it unready comes after that
 	s.rules.SettleWithin = time.Hour
 	x := all
 	x.Ready = false
 	s.see(x)
-	s.see(Snapshot{Gone: true})
+	s.see(Snapshot{Gone: true}, Deployed, Removed)
 	s = newStory(t) // not stable for long enough
 	s.rules.Stabilization = time.Minute
 	s.see(all, Created, RevisionReady)
 	s.see(Snapshot{Gone: true})
+}
+
+// A canary that comes while the first Revision's cluster still forms is a step of its own, so that it can be withdrawn:
+// the Service was Ready before, and is not while its Route changes.
+func TestSplitWhileTheFirstClusterForms(t *testing.T) {
+	s := newStory(t)
+	s.see(Snapshot{Generation: 1}, Created)
+	s.see(routed(revs(s1), to("cart-1", 100)), RevisionReady)
+	s.see(s.poll(routed(revs(s1), to("cart-1", 100)), false, "cart-1"), ClusterFormed)
+	both := revs(s1, s2)
+	changing := routed(both, to("cart-1", 100))
+	changing.Ready, changing.Route.Effective = false, false
+	s.see(s.poll(changing, false, "cart-1", "cart-2"), RevisionReady)
+	got := s.see(s.poll(routed(both, to("cart-1", 90), to("cart-2", 10)), false, "cart-1", "cart-2"), Deployed, TrafficShifted, Published)
+	if d := got[0]; d.Traffic.whole() != "cart-1" || d.Revision.Name != "cart-1" {
+		t.Errorf("Deployed has %+v", d)
+	}
+	shifted := got[1]
+	if shifted.PreviousTraffic.whole() != "cart-1" {
+		t.Errorf("TrafficShifted has %+v", shifted)
+	}
+	back := s.see(s.poll(routed(both, to("cart-1", 100)), true, "cart-1", "cart-2"), ClusterSettled, RolledBack)[1]
+	if i := slices.IndexFunc(back.Links, func(l Link) bool { return l.Kind == LinkUndoes }); i < 0 || back.Links[i].Sequence != shifted.Sequence {
+		t.Errorf("RolledBack has the links %+v", back.Links)
+	}
 }
 
 // A cluster that scales to zero before it has settled: the wait restarts when it is back.

@@ -198,8 +198,8 @@ func (b *builder) gone() {
 	if b.m.Held != nil {
 		b.flushHeld()
 	}
-	if !b.m.ReadySince.IsZero() && b.stable() {
-		b.deploy(b.clusterDetails(false)) // only its cluster was pending
+	if b.settling() {
+		b.deploy(b.clusterDetails(false))
 	}
 	for _, kind := range incidents {
 		if e := b.m.Episodes[kind]; e != nil {
@@ -252,7 +252,7 @@ func (b *builder) deployed() {
 	if b.s.Stale {
 		return
 	}
-	if !b.s.Ready || b.m.Primary == "" {
+	if (!b.s.Ready || b.m.Primary == "") && !b.settling() {
 		b.m.ReadySince = time.Time{}
 		return
 	}
@@ -278,6 +278,9 @@ func (b *builder) stable() bool {
 	_, known := b.m.Waits[waitStable]
 	return known || b.rules.Stabilization <= 0
 }
+
+// settling reports whether Deployed only waits for the Service's cluster: what happens in the meantime comes after it.
+func (b *builder) settling() bool { return !b.m.Deployed && !b.m.ReadySince.IsZero() && b.stable() }
 
 func (b *builder) readySince() time.Time {
 	return b.since(waitReady, b.m.ReadySince, max(b.rules.Stabilization, b.rules.SettleWithin))
