@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,7 @@ func TestReasons(t *testing.T) {
 	n := 0
 	for _, file := range []string{"../../api/verdict/reason.go", "../../canary/attribution/facts.go", "../../canary/gaterun/target.go", "../../canary/gaterun/queries.go", "../../reconciler/gate/conditions.go", "../../reconciler/gate/customrun/templates.go"} {
 		for _, reason := range constants(t, file) {
+			commandIsLast(t, clock.forReason(gate, reason))
 			if n++; !slices.Contains(decided, reason) && clock.forReason(gate, reason) == generic {
 				t.Errorf("%s of %s has no action", reason, file)
 			}
@@ -115,6 +117,7 @@ func TestSource(t *testing.T) {
 		}), Works, ""},
 	} {
 		got := clock.Source(c.source)
+		commandIsLast(t, got.Do)
 		if got.State != c.state || !strings.Contains(got.Do, c.do) || (got.Do == "") != (c.do == "") {
 			t.Errorf("%s: %+v", c.name, got)
 		}
@@ -157,10 +160,16 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// pinned is the warning of what a fixed Revision means.
-func pinned(to, undo string) string {
-	return ". This pins the traffic to " + to + ": until you undo it, the Service does not follow its newest Revision, and a new release gets no traffic. To undo it, after a good release: " + undo
+// commandIsLast checks that whoever copies the rest of the line from a command on copies nothing else, as the page does.
+func commandIsLast(t *testing.T, do string) {
+	t.Helper()
+	if rest := regexp.MustCompile(`\b(kubectl|kn) .*$`).FindString(do); regexp.MustCompile(`[,.;)]( |$)`).MatchString(rest) {
+		t.Errorf("more follows the command in %q", do)
+	}
 }
+
+// pinned is the warning of what a fixed Revision means.
+const pinned = ". It keeps the traffic, also from new releases, until you set latestRevision: true again. Run: "
 
 // A canary that has failed is only worth a finding while users meet it.
 func TestFailedCanary(t *testing.T) {
@@ -176,19 +185,19 @@ func TestFailedCanary(t *testing.T) {
 	}{
 		{
 			"it has traffic", "its canary cart-2 has failed, and still gets 10 % of the traffic",
-			`Give its traffic to cart-1: kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"cart-1","percent":100}]}}'` + pinned("cart-1", `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"latestRevision":true,"percent":100}]}}'`),
+			"Give its traffic to cart-1" + pinned + `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"cart-1","percent":100}]}}'`,
 			[]servingv1.TrafficTarget{share("cart-0", 20, ""), share("cart-1", 70, ""), share("cart-2", 10, "")},
 			Failed,
 		},
 		{
 			"a patch would remove tags", "its canary cart-2 has failed, and still gets 10 % of the traffic",
-			"Give its traffic to cart-1: kn service update cart -n shop --traffic cart-1=100" + pinned("cart-1", "kn service update cart -n shop --traffic @latest=100"),
+			"Give its traffic to cart-1" + pinned + "kn service update cart -n shop --traffic cart-1=100",
 			[]servingv1.TrafficTarget{share("cart-1", 90, "stable"), share("cart-2", 5, "a"), share("cart-2", 5, "b")},
 			Failed,
 		},
 		{
 			"it has all traffic", "its canary cart-2 has failed, and still gets 100 % of the traffic",
-			"Give the traffic to an earlier Revision: kn service update cart -n shop --traffic REVISION=100" + pinned("it", `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"latestRevision":true,"percent":100}]}}'`),
+			"Give the traffic to an earlier Revision" + pinned + `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"REVISION","percent":100}]}}'`,
 			[]servingv1.TrafficTarget{share("cart-2", 100, "")},
 			Failed,
 		},
@@ -196,7 +205,9 @@ func TestFailedCanary(t *testing.T) {
 	} {
 		s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
 		s.Status.Traffic = c.traffic
-		if got := clock.Gate(gate, s); got.State != c.state || got.What != c.what || got.Do != c.do {
+		got := clock.Gate(gate, s)
+		commandIsLast(t, got.Do)
+		if got.State != c.state || got.What != c.what || got.Do != c.do {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

@@ -75,40 +75,25 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 	return f
 }
 
-// withdraw is how to take all traffic from a canary: to the Revision that has the largest share beside it.
+// withdraw is how to take all traffic from a canary: to the Revision that has the largest share beside it. It warns of
+// what a fixed Revision means for the next releases.
 func withdraw(s *servingv1.Service, split lifecycle.Split, canary string) string {
-	to := ""
+	const warning = ". It keeps the traffic, also from new releases, until you set latestRevision: true again. Run: "
 	if i := slices.IndexFunc(split, func(share lifecycle.Share) bool { return share.Revision != canary }); i >= 0 {
-		to = split[i].Revision
+		return "Give its traffic to " + split[i].Revision + warning + pin(s, split[i].Revision)
 	}
-	tagged := slices.ContainsFunc(s.Status.Traffic, func(t servingv1.TrafficTarget) bool { return t.Tag != "" })
-	switch {
-	case to == "":
-		return fmt.Sprintf("Give the traffic to an earlier Revision: kn service update %s -n %s --traffic REVISION=100", s.Name,
-			s.Namespace) + pins("it", s, tagged)
-	case tagged:
-		return fmt.Sprintf("Give its traffic to %s: kn service update %s -n %s --traffic %s=100", to, s.Name, s.Namespace,
-			to) + pins(to, s, tagged)
-	}
-	return fmt.Sprintf(
-		"Give its traffic to %s: kubectl patch ksvc %s -n %s --type merge -p '{\"spec\":{\"traffic\":[{\"revisionName\":\"%s\",\"percent\":100}]}}'",
-		to,
-		s.Name,
-		s.Namespace,
-		to,
-	) + pins(to, s, tagged)
+	return "Give the traffic to an earlier Revision" + warning + pin(s, "REVISION")
 }
 
-// pins warns of what a fixed Revision means for the next releases, and says how to undo it.
-func pins(to string, s *servingv1.Service, tagged bool) string {
-	undo := fmt.Sprintf(
-		"kubectl patch ksvc %s -n %s --type merge -p '{\"spec\":{\"traffic\":[{\"latestRevision\":true,\"percent\":100}]}}'",
-		s.Name, s.Namespace)
+// pin returns the command that gives all traffic to a Revision. A patch would remove tags.
+func pin(s *servingv1.Service, to string) string {
+	tagged := slices.ContainsFunc(s.Status.Traffic, func(t servingv1.TrafficTarget) bool { return t.Tag != "" })
 	if tagged {
-		undo = fmt.Sprintf("kn service update %s -n %s --traffic @latest=100", s.Name, s.Namespace)
+		return fmt.Sprintf("kn service update %s -n %s --traffic %s=100", s.Name, s.Namespace, to)
 	}
-	return fmt.Sprintf(". This pins the traffic to %s: until you undo it, the Service does not follow its newest Revision, and a new "+
-		"release gets no traffic. To undo it, after a good release: %s", to, undo)
+	return fmt.Sprintf(
+		"kubectl patch ksvc %s -n %s --type merge -p '{\"spec\":{\"traffic\":[{\"revisionName\":\"%s\",\"percent\":100}]}}'",
+		s.Name, s.Namespace, to)
 }
 
 // cannotJudge sets what a condition says that prevents every verdict.
@@ -290,8 +275,8 @@ func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
 	case needs < elapsed:
 		return fmt.Sprintf("Wait about %s: at the present rate, the canary has enough requests then", words.Span(needs))
 	}
-	return fmt.Sprintf("%s (at the present rate, it needs %s more, and the run ends in %s)", more, words.Span(needs),
-		words.Span(elapsed))
+	return fmt.Sprintf("At the present rate, the canary needs %s more, and the run ends in %s. %s", words.Span(needs),
+		words.Span(elapsed), more)
 }
 
 // Forecast returns how long the canary's missing requests take at the present rate; 0 if that is unknown,

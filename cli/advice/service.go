@@ -48,7 +48,7 @@ func (c Clock) Service(a About) []Finding {
 			State:     Waiting,
 			What:      "no source in its namespace sends its events",
 			Do: fmt.Sprintf(
-				"Create a CDEventSource in namespace %s (kubectl explain cdeventsource.spec), unless a source of the operator covers it",
+				"Unless a source of the operator covers it, create a CDEventSource in namespace %s: kubectl explain cdeventsource.spec",
 				a.Service.Namespace,
 			),
 		})

@@ -105,7 +105,7 @@ func (w *watched) judgedCart() *kit.Cart {
 	return app
 }
 
-var patch = regexp.MustCompile(`do +Give its traffic to \S+: (kubectl patch ksvc .*)`)
+var patch = regexp.MustCompile(`do +Give its traffic to .* Run: (kubectl patch ksvc .*)`)
 
 // withdraws runs the command that "why" prints, as the runbook says.
 func (w *watched) withdraws(gate string) {
