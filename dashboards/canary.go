@@ -122,6 +122,8 @@ const (
 	count   = "short"
 	// number has fractions, unlike a count.
 	number = "none"
+	// scientific is for what may be far below 1.
+	scientific = "sci"
 
 	entryTotal    = "canary_entry_requests_total"
 	handledTotal  = "canary_handled_requests_total"

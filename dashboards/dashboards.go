@@ -69,8 +69,8 @@ type Panel struct {
 	Height int
 	// Max is the upper end of the axis; 0 means automatic.
 	Max float64
-	// Orders has an axis by orders of magnitude: of what is above 1, or of what is below if Max is 1.
-	Orders bool
+	// Least gives an axis by orders of magnitude, which begins there; 0 means a linear one, which begins at 0.
+	Least float64
 	// Empty is the text shown without data. It says why.
 	Empty string
 	// Shades make bars of one color different.

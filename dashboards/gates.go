@@ -168,18 +168,24 @@ func findings() Panel {
 	}
 }
 
+// leastEvidence is the least e-value that is drawn: one may be 0, which an axis by orders of magnitude does not have.
+const leastEvidence = 0.01
+
 func evidence(side, title string) Panel {
 	const by = "gate, metric"
 	return Panel{
 		Title:       title,
-		Unit:        count,
+		Unit:        number,
 		Width:       12,
-		Orders:      true,
+		Least:       leastEvidence,
 		Empty:       noGate,
 		Colors:      kinds(),
-		Description: "Solid: the e-value that a gate has reached. Dashed: the e-value that decides. In a sharded Service, handled requests are compared over the shards: see the panel of p-values.",
+		Description: "Solid: the e-value that a gate has reached. Dashed: the e-value that decides. What is below 0.01 is drawn there. In a sharded Service, handled requests are compared over the shards: see the panel of p-values.",
 		Queries: []Query{
-			{Expr: largest(by, judged("gate_evalue", `side="`+side+`"`)), Legend: "{{gate}} {{metric}}"},
+			{
+				Expr:   fmt.Sprintf("clamp_min(%s, %g)", largest(by, judged("gate_evalue", `side="`+side+`"`)), leastEvidence),
+				Legend: "{{gate}} {{metric}}",
+			},
 			{
 				Expr:   largest(by, judged("gate_evalue_required", `side="`+side+`"`)),
 				Legend: "{{gate}} {{metric}} required",
@@ -192,14 +198,14 @@ func evidence(side, title string) Panel {
 func overShards() Panel {
 	return Panel{
 		Title:       "Evidence for a Fail: the test over shards",
-		Unit:        number,
+		Unit:        scientific,
 		Width:       12,
 		Max:         1,
-		Orders:      true,
+		Least:       1e-6,
 		Empty:       "no comparison over shards in this time: the Service is not sharded, or none was due",
 		Colors:      kinds(),
-		Description: "The p-value of the last comparison of the canary's shards with the baseline's: how likely so great a difference would be by chance. Small is bad. There are at most five comparisons in a run, and what each must reach depends on how many there have been; docs/judging.md says why.",
-		Queries:     []Query{{Expr: largest("gate, metric", judged("gate_p_value")), Legend: "{{gate}} {{metric}}"}},
+		Description: "The p-value of the last comparison of the canary's shards with the baseline's: how likely so great a difference would be by chance. Small is bad. There are at most five comparisons in a run, and what each must reach depends on how many there have been; docs/judging.md says why. What is below 1e-6 is drawn there.",
+		Queries:     []Query{{Expr: "clamp_min(" + largest("gate, metric", judged("gate_p_value")) + ", 1e-6)", Legend: "{{gate}} {{metric}}"}},
 	}
 }
 

@@ -83,16 +83,9 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	if p.Max > 0 {
 		b.Max(p.Max)
 	}
-	if !p.Orders || p.Max == 0 {
-		b.Min(0)
-	}
-	if p.Orders && p.Max > 0 {
+	b.Min(p.Least)
+	if p.Least > 0 {
 		b.ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionLog).Log(10))
-	}
-	if p.Orders && p.Max == 0 {
-		b.ScaleDistribution(
-			common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionSymlog).Log(10).LinearThreshold(1),
-		)
 	}
 	if p.Kind == dashboards.Bars {
 		// One bar for a minute, however often the controller is scraped. It covers what it counts: the time before its value.

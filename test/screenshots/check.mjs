@@ -65,7 +65,7 @@ await browse(async (open) => {
     else if (readFileSync(file, 'utf8') !== text) {
       const old = readFileSync(file, 'utf8').split('\n');
       const now = text.split('\n');
-      fail(name, `differs from ${file}; if it should, run "make screenshots-update":\n  ${now.filter((l) => !old.includes(l)).map((l) => `+ ${l}`).concat(old.filter((l) => !now.includes(l)).map((l) => `- ${l}`)).join('\n  ')}`);
+      fail(name, `differs from ${file}; if it should, run "make test-screenshots UPDATE=1":\n  ${now.filter((l) => !old.includes(l)).map((l) => `+ ${l}`).concat(old.filter((l) => !now.includes(l)).map((l) => `- ${l}`)).join('\n  ')}`);
     }
     await page.close();
 

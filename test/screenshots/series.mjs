@@ -51,3 +51,11 @@ export function openMetrics(recording) {
   }
   return { start, end: start + step * Math.max(...lines.map((l) => parse(l).values.length - 1)), step, text: out.join('\n') + '\n# EOF\n' };
 }
+
+/** firstSample returns how many seconds after the beginning of a recording the first of the series that match has a value. */
+export function firstSample(recording, series) {
+  const [head, ...lines] = recording.trim().split('\n').filter((l) => !l.startsWith('#'));
+  const firsts = lines.filter((l) => series.test(l)).map((l) => parse(l).values.findIndex((v) => v !== undefined));
+  if (firsts.length === 0) throw new Error(`the recording has no series ${series}`);
+  return Math.min(...firsts) * JSON.parse(head).step;
+}
