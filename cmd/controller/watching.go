@@ -34,6 +34,12 @@ type watching struct {
 	// plans are the placement plans that every replica serves, from the cache of placements.
 	plans      *web.Plans
 	placements cache.SharedIndexInformer
+	placed     *cluster.Metrics
+}
+
+// metrics of environments and placements.
+func (w *watching) metrics() []prometheus.Collector {
+	return []prometheus.Collector{environment.Metrics(w.environments.Readings), w.placed}
 }
 
 // newWatching makes the watches of Services, environments and placement plans. The observers write to the ledger.
@@ -55,7 +61,7 @@ func newWatching(ctx context.Context, p *process, e *emitting) *watching {
 	w.environments = environment.New(ctx, environment.Options{
 		Shared: shared, Discovery: found, Dynamic: objects, Settings: e.settings, Markers: e.baselines,
 	})
-	must(ctx, "registering the metrics of environments", prometheus.Register(environment.Metrics(w.environments.Readings)))
+	w.placed = cluster.NewMetrics(w.services)
 	w.placements = client.NewPlacementInformer(p.clientset, system.Namespace(), 0, web.Indexers)
 	w.plans, err = web.NewPlans(w.placements)
 	must(ctx, "watching placements", err)
@@ -65,11 +71,9 @@ func newWatching(ctx context.Context, p *process, e *emitting) *watching {
 // watchClusters makes the watch of stateful clusters. Each observation becomes a part of its Service, and the input
 // of its placement plan.
 func (w *watching) watchClusters(ctx context.Context, m *measuring) {
-	progress := cluster.NewMetrics(w.services)
-	must(ctx, "registering the metrics of placements", prometheus.Register(progress))
 	placer := cluster.NewPlacer(cluster.PlacerOptions{
 		Client: w.clientset.ShardPlacements(system.Namespace()), Traffic: m.view, Loads: m.counts, Services: w.services,
-		Plans: w.plans, Metrics: progress, Living: w.pods, Now: time.Now,
+		Plans: w.plans, Metrics: w.placed, Living: w.pods, Now: time.Now,
 	})
 	polls, err := cluster.NewInstruments()
 	must(ctx, "making the metrics of clusters", err)

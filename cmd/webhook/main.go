@@ -76,7 +76,8 @@ func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	return configmaps.NewAdmissionController(ctx, configWebhook, "/config", constructors)
 }
 
-// constructors parse each ConfigMap as its consumers do. Those of our own refuse unknown keys, too, which consumers ignore.
+// constructors parse each ConfigMap as its consumers do. Those of our own refuse unknown keys, too, which consumers
+// ignore.
 var constructors = configmap.Constructors{
 	settings.Name:          settings.Check,
 	canary.Name:            canary.Check,

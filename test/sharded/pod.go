@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/cluster/clusterproviders/k8s"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -41,12 +43,17 @@ func findPod(ctx context.Context, name string) (*pod, error) {
 		return nil, fmt.Errorf("asking for the namespace: %w", err)
 	}
 	p := &pod{client: client, namespace: strings.TrimSpace(string(namespace)), name: name}
-	found, err := client.CoreV1().Pods(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	// kubelet writes the address after it has started the containers.
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		found, err := client.CoreV1().Pods(p.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("reading this pod (the Role must allow get, list, watch and patch of pods): %w", err)
+		}
+		p.address = found.Status.PodIP
+		return p.address != "", nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("reading this pod (the Role must allow get, list, watch and patch of pods): %w", err)
-	}
-	if p.address = found.Status.PodIP; p.address == "" {
-		return nil, fmt.Errorf("pod %s/%s has no address yet", p.namespace, name)
+		return nil, fmt.Errorf("waiting for the address of pod %s/%s: %w", p.namespace, name, err)
 	}
 	return p, nil
 }

@@ -32,7 +32,7 @@ func (k *Kit) RunKubewatch(ctx context.Context, program, dir, url string) (stop 
 	if err != nil {
 		return nil, fmt.Errorf("making a file for kubewatch's log: %w", err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), program) //nolint:gosec // what the developer names
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
 	cmd.Env = append(os.Environ(), "KW_CONFIG="+dir, "LISTEN_ADDRESS=127.0.0.1:0")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
