@@ -78,7 +78,10 @@ func TestBadRelease(t *testing.T) {
 		`sum(dora_change_failures_total{outcome="stopped",%s})`: 1, `sum(dora_time_to_restore_seconds_count{%s})`: 1,
 		`sum(dora_change_lead_time_seconds_count{%s})`: 1,
 	})
-	w.dashboards(app, slices.Concat(unplaced, delivered, grantless, known, []string{"By Service: Failed", "Releases, and what failed: rolled back or down"})...)
+	// The split is over.
+	w.dashboards(app, slices.Concat(unplaced, delivered, grantless, known, []string{
+		"By Service: Failed", "Releases, and what failed: rolled back or down", "Handled share, how far from the Route, the ten furthest",
+	})...)
 	stop()
 	shown := a.board("dora", "dora", began, map[string]string{"namespace": w.ns})
 	for _, want := range []string{"completed", "stopped", "cart"} {
