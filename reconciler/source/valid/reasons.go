@@ -63,8 +63,7 @@ const (
 	RefAndURI = "RefAndURI"
 	// InvalidReference: ref lacks apiVersion, kind or name, or apiVersion is not GROUP/VERSION. Correct it.
 	InvalidReference = "InvalidReference"
-	// InvalidURI: the address is relative or too long, has a user or a password, or its scheme or host cannot be used.
-	// Correct it.
+	// InvalidURI: the address is relative, too long, has a password, or a wrong scheme or host. Correct it.
 	InvalidURI = "InvalidURI"
 	// SinkNamespaceNotAllowed: ref names an object of another namespace. Use its address as uri instead.
 	SinkNamespaceNotAllowed = "SinkNamespaceNotAllowed"
