@@ -22,7 +22,7 @@ func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 			plural.Of(e.Canary, "request", "requests"), e.Baseline)+e.stretch())
 	}
 	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
-		say = append(say, fmt.Sprintf("%d and %d more are needed", j.Canary.Missing, j.Baseline.Missing))
+		say = append(say, fmt.Sprintf("at least %d and %d more are needed", j.Canary.Missing, j.Baseline.Missing))
 	}
 	for i, m := range p.Metrics {
 		say = append(say, explainMetric(p, j.Metrics[i], m, e.Metrics[m.Name]))
@@ -135,7 +135,7 @@ func explainShards(j *judgement, e *evidence, c census) string {
 	}
 	text := c.String()
 	if j.Canary.ShardsMissing > 0 || j.Baseline.ShardsMissing > 0 {
-		text += fmt.Sprintf("; %d and %d more are needed", j.Canary.ShardsMissing, j.Baseline.ShardsMissing)
+		text += fmt.Sprintf("; at least %d and %d more are needed", j.Canary.ShardsMissing, j.Baseline.ShardsMissing)
 	}
 	if e.Shards.Ignored > 0 {
 		text += fmt.Sprintf("; %d left out, because at most %d are kept", e.Shards.Ignored, MaxShards)

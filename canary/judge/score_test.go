@@ -95,7 +95,7 @@ func TestMissingRequestsAreReported(t *testing.T) {
 	t.Parallel()
 	run := Start(epoch, nil)
 	got := run.Analyze(errorsOnly(), at(0, arm(100, 0), arm(200, 0)))
-	if got.Canary.Missing != 200 || got.Baseline.Missing != 100 || !strings.Contains(got.Message, "200 and 100 more are needed") {
+	if got.Canary.Missing != 200 || got.Baseline.Missing != 100 || !strings.Contains(got.Message, "at least 200 and 100 more are needed") {
 		t.Errorf("got %+v, %+v: %s", got.Canary, got.Baseline, got.Message)
 	}
 	// Without errors, some 750 requests disprove 0.5 %.

@@ -48,7 +48,7 @@ func why(run *v1alpha1.GateRun) string {
 func requests(j *verdict.Judgement) string {
 	text := fmt.Sprintf("%s, %s of the baseline", ofCanary(j), words.Count(float64(j.Baseline.Requests)))
 	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
-		text += fmt.Sprintf("; %s and %s more are needed", words.Count(float64(j.Canary.Missing)), words.Count(float64(j.Baseline.Missing)))
+		text += fmt.Sprintf("; at least %s and %s more are needed", words.Count(float64(j.Canary.Missing)), words.Count(float64(j.Baseline.Missing)))
 	}
 	return text
 }

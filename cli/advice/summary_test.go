@@ -39,7 +39,7 @@ func TestSummary(t *testing.T) {
 		{
 			"running",
 			v1alpha1.GateRun{Verdict: verdict.Running, Message: message, Report: report},
-			"589 requests of the canary, 1,711 of the baseline; 0 and 3 more are needed", remarks,
+			"589 requests of the canary, 1,711 of the baseline; at least 0 and 3 more are needed", remarks,
 		},
 		{
 			"failed by a limit",

@@ -184,9 +184,9 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 // needed says how much of something there is. What is more than needed is not "of" it.
 func (e *env) needed(has, needs float64) string {
 	if has < needs {
-		return fmt.Sprintf("%s of %s needed", words.Count(has), words.Count(needs))
+		return fmt.Sprintf("%s of at least %s", words.Count(has), words.Count(needs))
 	}
-	return fmt.Sprintf("%s; %s were needed%s", words.Count(has), words.Count(needs), e.tick())
+	return fmt.Sprintf("%s; at least %s%s", words.Count(has), words.Count(needs), e.tick())
 }
 
 // tick ends a line about what is complete.

@@ -60,7 +60,10 @@ func TestInBrowser(t *testing.T) {
 	}
 	args := []string{"--test", "--test-reporter=spec", "page.test.mjs"}
 	if to := os.Getenv("PAGE_PICTURES"); to != "" {
-		args = []string{"pictures.mjs", filepath.Join("..", "..", to)}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join("..", "..", to)
+		}
+		args = []string{"pictures.mjs", to}
 	}
 	node := exec.CommandContext(t.Context(), "node", args...) //nolint:gosec // whoever runs the test names the folder
 	node.Dir, node.Env = dir, append(os.Environ(), "PAGE="+server.URL(), "CONTROL="+control.URL)

@@ -226,7 +226,7 @@ func (w *watched) gatesWithoutEvidence() {
 		return out
 	}
 	w.fires("CanaryGateWithoutEvidence", of("patient", nil))
-	w.looks("CanaryGateWithoutEvidence", "patient", "cart-00002", "0 of 50 needed")
+	w.looks("CanaryGateWithoutEvidence", "patient", "cart-00002", "0 of at least 50")
 	// With a request before its end, the other one would have judged pods that have just started.
 	w.must(kit.Wait(ctx, time.Minute, "the end of the brief run", func(ctx context.Context) error {
 		gate, err := suite.Ours.CanaryGates(w.ns).Get(ctx, "brief", metav1.GetOptions{})

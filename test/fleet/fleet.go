@@ -183,7 +183,7 @@ func Run(now time.Time, requests int64, handled float64) *v1alpha1.GateRun {
 		ID: "r1", Gate: "cart-gate", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001"},
 		Split: []v1alpha1.GateShare{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}, Effective: &v1alpha1.GateEffective{GatePolicy: v1alpha1.GatePolicy{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least}}},
 		StartTime: metav1.NewTime(now.Add(-3 * time.Minute)), Deadline: metav1.NewTime(now.Add(27 * time.Minute)), Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "ExposureMismatch"},
-		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %d requests of the canary, %d of the baseline; %d and 0 more are needed", requests, 9*requests, 300-requests),
+		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %d requests of the canary, %d of the baseline; at least %d and 0 more are needed", requests, 9*requests, 300-requests),
 		Report: &verdict.Judgement{
 			Verdict: verdict.Running, Canary: verdict.Samples{Requests: requests, Missing: 300 - requests, Shards: 12}, Baseline: verdict.Samples{Requests: 9 * requests, Shards: 88},
 			RequiredShare: Ratio(.1), HandledShare: &handled, ExpectedShare: Ratio(.1), Metrics: []verdict.MetricResult{

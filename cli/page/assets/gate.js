@@ -106,12 +106,12 @@ function requests(r) {
   const number = (n) => Math.round(n).toLocaleString('en')
   // What is more than needed is not "of" it: the bar is full then, and ticked.
   const side = (title, s, needs, of) => s.requests < needs
-    ? bar(title, s.requests / needs, `${number(s.requests)} of ${number(needs)} needed`, of)
-    : bar(title, 1, [`${number(s.requests)}; ${number(needs)} were needed `, h('span', { class: 'tick', 'aria-hidden': 'true' }, '✓')], of)
+    ? bar(title, s.requests / needs, `${number(s.requests)} of at least ${number(needs)}`, of)
+    : bar(title, 1, [`${number(s.requests)}; at least ${number(needs)} `, h('span', { class: 'tick', 'aria-hidden': 'true' }, '✓')], of)
   return h('div', { class: 'group' }, h('h3', null, 'Requests'),
     side('Canary', canary, r.canaryNeeds, `hue${hue(r.run.canary.name)}`),
     side('Baseline', baseline, r.baselineNeeds, r.run.baseline ? `hue${hue(r.run.baseline.name)}` : ''),
-    scale('all that are needed'),
+    scale('the least'),
     r.more ? h('p', { class: 'quiet' }, `A verdict needs about ${number(r.missing)} more requests of the canary: ${span(r.more)} at the present rate.`) : null,
     canary.shardsMissing || baseline.shardsMissing ? h('p', { class: 'quiet' }, `${canary.shardsMissing || 0} more shards of the canary, and ${baseline.shardsMissing || 0} of the baseline are needed.`) : null)
 }
