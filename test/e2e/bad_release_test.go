@@ -83,12 +83,16 @@ func TestBadRelease(t *testing.T) {
 		"By Service: Failed", "Releases, and what failed: rolled back or down", "Handled share, how far from the Route, the ten furthest",
 	})...)
 	stop()
-	shown := a.board("dora", "dora", began, map[string]string{"namespace": w.ns})
-	for _, want := range []string{"completed", "stopped", "cart"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("the dashboard does not show %q:\n%s", want, shown)
+	// A bar is a minute that is over.
+	w.must(kit.Wait(w.Context(), 3*time.Minute, "the dashboard", func(context.Context) error {
+		shown := a.board("dora", "dora", began, map[string]string{"namespace": w.ns})
+		for _, want := range []string{"--- completed", "--- stopped", "cart"} {
+			if !strings.Contains(shown, want) {
+				return kit.NotYet("it does not show %q:\n%s", want, shown)
+			}
 		}
-	}
+		return nil
+	}))
 }
 
 // judgedCart deploys the sharded application with a gate, and with a canary that fails 5 % of what it handles. Its
