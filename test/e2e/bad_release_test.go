@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
@@ -41,6 +43,15 @@ func TestBadRelease(t *testing.T) {
 	if run.Verdict != verdict.Fail {
 		t.Fatalf("the gate says %s: %s", run.Verdict, run.Message)
 	}
+
+	// A source's status is up to ten seconds old.
+	w.must(kit.Wait(ctx, time.Minute, "the delivery of the verdict", func(ctx context.Context) error {
+		got, err := suite.Ours.CDEventSources(w.ns).Get(ctx, "releases", metav1.GetOptions{})
+		if err == nil && (got.Status.LastDelivery == nil || got.Status.LastDelivery.Time.Before(run.CompletionTime.Time)) {
+			return kit.NotYet("the last delivery was at %s, and the run ended at %s", got.Status.LastDelivery, run.CompletionTime)
+		}
+		return err
+	}))
 
 	// Noticed: the page says that something needs attention, and what.
 	a.take("fleet", shot{URL: address, Selector: "main", Words: []string{"cart", "What needs attention", "has failed, and still gets 10 % of the traffic"}})
