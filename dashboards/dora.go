@@ -111,10 +111,13 @@ func deliveries() Panel {
 	}
 }
 
+// firstMinute is what bars of stored counts cannot show: whether what a first scrape has is new.
+const firstMinute = " What happens in the first minute in which Prometheus knows the controller is in the table only."
+
 func deployments() Panel {
 	return Panel{
 		Title: "Deployments", Unit: count, Width: 12, Kind: Bars, Empty: notDeployed,
-		Description: "In each interval: completed with all traffic, or stopped as a canary.",
+		Description: "In each interval: completed with all traffic, or stopped as a canary." + firstMinute,
 		Colors:      []Color{{"^completed$", "green"}, {"^stopped$", "orange"}},
 		Queries:     []Query{{Expr: each("outcome", doraTotal, ofTeam), Legend: "{{outcome}}"}},
 	}
@@ -127,7 +130,7 @@ func changeFailures() Panel {
 		Width:       12,
 		Kind:        Bars,
 		Empty:       "none",
-		Description: "In each interval: rolled back after all traffic or followed by an outage (completed), or withdrawn as a canary (stopped).",
+		Description: "In each interval: rolled back after all traffic or followed by an outage (completed), or withdrawn as a canary (stopped)." + firstMinute,
 		Colors:      []Color{{"^completed$", "red"}, {"^stopped$", "orange"}},
 		Queries:     []Query{{Expr: each("outcome", failuresTotal, ofTeam), Legend: "{{outcome}}"}},
 	}
