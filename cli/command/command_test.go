@@ -96,7 +96,7 @@ func TestCommands(t *testing.T) {
 			{"why pod/cart -n shop", `"pod" is none of source, service and gate`},
 			{"why cart -A", `do not go together`},
 			{"list -o table", `-o table is not known; use one of json, yaml`},
-			{"list --context nope", `context was not found for specified context: nope`},
+			{"list --context nope", `the kubeconfig has no context "nope"`},
 		} {
 			run(t, reading, "", strings.Fields(c.args)...).errors(t, c.want)
 		}

@@ -20,7 +20,14 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"lst":                              `kubectl cdevents has no command "lst"; did you mean lint or list?`,
-		"bogus":                            `no command "bogus"; kubectl cdevents --help lists them`,
+		"bogus":                            `no command "bogus"; to list them: kubectl cdevents --help`,
+		"lst -A":                           `kubectl cdevents has no command "lst"; did you mean lint or list?`,
+		"gates cart":                       `kubectl cdevents has no command "gates"; did you mean gate?`,
+		"create gates a --service cart":    `kubectl cdevents create has no command "gates"; did you mean gate?`,
+		"list --context nope":              "the kubeconfig has no context \"nope\"; to list them: kubectl config get-contexts",
+		"list --cluster nope":              "the kubeconfig has no cluster \"nope\"; to list them: kubectl config get-clusters",
+		"list --user nope":                 "the kubeconfig has no user \"nope\"; to list them: kubectl config get-users",
+		"list --as-group ops":              "--as is missing",
 		"create gte":                       `kubectl cdevents create has no command "gte"; did you mean gate?`,
 		"gate":                             "an argument is missing; use kubectl cdevents gate SERVICE",
 		"gate wait":                        "use kubectl cdevents gate wait GATE",
@@ -30,7 +37,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"list extra":                       `"extra" is not expected here; use kubectl cdevents list`,
 		"gate cart extra":                  `"extra" is not expected here; use kubectl cdevents gate SERVICE`,
 		"completion tcsh":                  `"tcsh" is not expected here; use kubectl cdevents completion kubectl | bash | zsh | fish | powershell`,
-		"list --selectr a=b":               "unknown flag: --selectr",
+		"list --selectr a=b":               "unknown flag: --selectr; to list the flags: kubectl cdevents list --help",
 		"list -o yml":                      "use one of json, yaml, kyaml, jsonpath=…, name, wide",
 		"list -o jsonpath={.a":             "unclosed action",
 		"list -l a==b=c":                   "--selector: found '='",
@@ -58,6 +65,21 @@ func TestWrongCommandLines(t *testing.T) {
 		if code := command.Code(r.failed); code != 2 {
 			t.Errorf("%s: the exit code is %d", args, code)
 		}
+	}
+}
+
+// An empty argument is an empty variable of a script.
+func TestEmptyArguments(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"gate", ""}, {"gate", "wait", ""}, {"history", ""}, {"why", ""}, {"watch", ""}, {"test-event", ""}, {"list", ""}} {
+		r := run(t, "/nowhere", "", words...)
+		if command.Code(r.failed) != 2 {
+			t.Errorf("%q: %v", words, r.failed)
+		}
+	}
+	r := run(t, filepath.Join(t.TempDir(), "none"), "", "list")
+	if r.errors(t, "--kubeconfig: "); command.Code(r.failed) != 2 {
+		t.Errorf("without the file that --kubeconfig names, the exit code is %d", command.Code(r.failed))
 	}
 }
 
