@@ -53,6 +53,8 @@ func Code(err error) int {
 		return c.code
 	case errors.Is(err, reader.ErrNotFound):
 		return codeNo
+	case errors.Is(err, reader.ErrUnknownKind):
+		return codeUsage
 	}
 	return codeUnknown
 }

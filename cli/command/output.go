@@ -34,6 +34,9 @@ type output struct {
 	more []string
 }
 
+// template stands for what the user writes behind jsonpath=.
+const template = "TEMPLATE"
+
 const (
 	formatWide = "wide"
 	formatName = "name"
@@ -44,12 +47,24 @@ func addOutput(c *cobra.Command, more ...string) *output {
 	o := &output{more: more}
 	formats := o.formats()
 	c.Flags().StringVarP(&o.format, "output", "o", "", "Output format. One of: "+strings.Join(formats, ", "))
-	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("output", func(_ *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+		directive, out := cobra.ShellCompDirectiveNoFileComp, []string(nil)
+		for _, f := range formats {
+			f, needsMore := strings.CutSuffix(f, template)
+			if !strings.HasPrefix(f, begin) {
+				continue
+			}
+			if out = append(out, f); needsMore && strings.HasPrefix(begin, "jsonp") {
+				directive |= cobra.ShellCompDirectiveNoSpace // the template follows
+			}
+		}
+		return out, directive
+	}))
 	return o
 }
 
 func (o *output) formats() []string {
-	return append([]string{"json", "yaml", "kyaml", "jsonpath=…"}, o.more...)
+	return append([]string{"json", "yaml", "kyaml", "jsonpath=" + template}, o.more...)
 }
 
 // is reports whether one of the formats that only some commands have was chosen.
@@ -71,21 +86,21 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	case "kyaml":
 		return &printers.KYAMLPrinter{}, nil
 	}
-	format, template, _ := strings.Cut(o.format, "=")
+	format, path, _ := strings.Cut(o.format, "=")
 	if !slices.Contains([]string{"jsonpath", "jsonpath-as-json", "jsonpath-file"}, format) {
 		return nil, misused("-o %s is not known; use one of %s", o.format, strings.Join(o.formats(), ", "))
 	}
-	if template == "" {
+	if path == "" {
 		return nil, misused("-o %s needs a template, such as -o jsonpath='{.kind}'", format)
 	}
 	if format == "jsonpath-file" {
-		raw, err := os.ReadFile(template) //nolint:gosec // the user's own file
+		raw, err := os.ReadFile(path) //nolint:gosec // the user's own file
 		if err != nil {
 			return nil, misused("-o jsonpath-file: %w", err)
 		}
-		template = string(raw)
+		path = string(raw)
 	}
-	p, err := printers.NewJSONPathPrinter(template)
+	p, err := printers.NewJSONPathPrinter(path)
 	if err != nil {
 		return nil, misused("-o %s: %w", o.format, err)
 	}
