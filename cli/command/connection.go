@@ -76,6 +76,9 @@ func (c *connection) wrong(doing string, err error) error {
 	if name := raw.CurrentContext; of.CurrentContext == "" && name != "" && raw.Contexts[name] == nil {
 		return fmt.Errorf("the kubeconfig has no context %q, which is its current one; to list them: kubectl config get-contexts", name)
 	}
+	if _, wrong := clientcmd.ParseTimeout(of.Timeout); of.Timeout != "" && wrong != nil {
+		return misused("--request-timeout is %q; it must be a duration such as 30s, or a number of seconds", of.Timeout)
+	}
 	if as := of.AuthInfo; as.Impersonate == "" && (as.ImpersonateUID != "" || len(as.ImpersonateGroups)+len(c.extra) > 0) {
 		return misused("--as is missing: groups, a UID and extras can be impersonated only together with a user")
 	}
