@@ -109,6 +109,12 @@ func TestCommands(t *testing.T) {
 			run(t, reading, "", strings.Fields(c.args)...).errors(t, c.want)
 		}
 	})
+	t.Run("jsonpath", func(t *testing.T) { // the example of the help
+		got := run(t, reading, "", "list", "-A", "-o", `jsonpath={range .services[?(@.pending>0)]}{.namespace}/{.name}{"\n"}{end}`)
+		if got.errors(t, ""); got.out != "shop/bygone\nshop/cart\n" {
+			t.Errorf("it printed %q", got.out)
+		}
+	})
 	t.Run("names of -o name", func(t *testing.T) {
 		for _, of := range []string{"list", "why", "gate cart"} {
 			for name := range strings.Lines(run(t, reading, "", append(strings.Fields(of), "-n", "shop", "-o", "name")...).out) {

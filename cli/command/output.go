@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
@@ -300,7 +301,8 @@ func (e *env) give(o *output, p printers.ResourcePrinter, a answer) error {
 	return e.Screen.Err()
 }
 
-// print writes a value for programs, as an object of that kind.
+// print writes a value for programs, as an object of that kind. Whole numbers stay whole: a JSONPath such as
+// [?(@.pending>0)] compares no others with them.
 func (e *env) print(p printers.ResourcePrinter, kind string, value any) error {
 	shown, err := screen.Values(value)
 	if err != nil {
@@ -311,7 +313,7 @@ func (e *env) print(p printers.ResourcePrinter, kind string, value any) error {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	fields := map[string]any{}
-	if err := json.Unmarshal(raw, &fields); err != nil {
+	if err := utiljson.Unmarshal(raw, &fields); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	object := &unstructured.Unstructured{Object: fields}
