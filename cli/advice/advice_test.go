@@ -197,7 +197,7 @@ func TestFailedCanary(t *testing.T) {
 		},
 		{
 			"it has all traffic", "its canary cart-2 has failed, and still gets 100 % of the traffic",
-			"Give the traffic to an earlier Revision" + pinned + `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"REVISION","percent":100}]}}'`,
+			"Give the traffic to an earlier Revision; these exist: kubectl get revisions -l serving.knative.dev/service=cart -n shop",
 			[]servingv1.TrafficTarget{share("cart-2", 100, "")},
 			Failed,
 		},
@@ -210,6 +210,13 @@ func TestFailedCanary(t *testing.T) {
 		if got.State != c.state || got.What != c.what || got.Do != c.do {
 			t.Errorf("%s: %+v", c.name, got)
 		}
+	}
+	gate.Status.Latest.Baseline = "cart-1"
+	all := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
+	all.Status.Traffic = []servingv1.TrafficTarget{share("cart-2", 100, "")}
+	want := "Give the traffic back to cart-1" + pinned + `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"cart-1","percent":100}]}}'`
+	if got := clock.Gate(gate, all); got.Do != want {
+		t.Errorf("with a baseline: %q, want %q", got.Do, want)
 	}
 	if got := clock.Gate(gate, nil); got.State != Works {
 		t.Errorf("an unknown Service: %+v", got)

@@ -66,7 +66,7 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 		if share := split.Percent(latest.Canary); share > 0 {
 			f.State, f.What = Failed, fmt.Sprintf("its canary %s has failed, and still gets %d %% of the traffic", latest.Canary,
 				share)
-			f.Do = withdraw(of, split, latest.Canary)
+			f.Do = withdraw(of, split, latest.Canary, latest.Baseline)
 		}
 	}
 	if g.Spec.Suspend && latest.Verdict != verdict.Running && (f.State == Works || f.Reason == gateSuspended) {
@@ -77,12 +77,16 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 
 // withdraw is how to take all traffic from a canary: to the Revision that has the largest share beside it. It warns of
 // what a fixed Revision means for the next releases.
-func withdraw(s *servingv1.Service, split lifecycle.Split, canary string) string {
+func withdraw(s *servingv1.Service, split lifecycle.Split, canary, baseline string) string {
 	const warning = ". It keeps the traffic, also from new releases, until you set latestRevision: true again. Run: "
 	if i := slices.IndexFunc(split, func(share lifecycle.Share) bool { return share.Revision != canary }); i >= 0 {
 		return "Give its traffic to " + split[i].Revision + warning + pin(s, split[i].Revision)
 	}
-	return "Give the traffic to an earlier Revision" + warning + pin(s, "REVISION")
+	if baseline != "" {
+		return "Give the traffic back to " + baseline + warning + pin(s, baseline)
+	}
+	return fmt.Sprintf("Give the traffic to an earlier Revision; these exist: kubectl get revisions -l serving.knative.dev/service=%s -n %s",
+		s.Name, s.Namespace)
 }
 
 // pin returns the command that gives all traffic to a Revision. A patch would remove tags.
@@ -262,7 +266,7 @@ func canaryOf(g *v1alpha1.CanaryGate) string {
 
 // moreTraffic says how long the missing requests take at the present rate, if the run shows it.
 func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
-	more := fmt.Sprintf("Give the canary a larger share of the traffic: kn service update %s -n %s --traffic …",
+	more := fmt.Sprintf("Give the canary a larger share of the traffic (spec.traffic): kubectl edit ksvc %s -n %s",
 		g.Spec.Service, g.Namespace)
 	run := g.Status.Run
 	if run == nil || run.CompletionTime != nil || run.Report == nil {

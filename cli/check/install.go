@@ -63,7 +63,8 @@ func (c *Checker) down(name string, d *appsv1.Deployment) (Result, bool) {
 func (c *Checker) absent(name, deployment string) Result {
 	return Result{
 		Check: name, State: Failure, What: fmt.Sprintf("there is no Deployment %s in namespace %s", deployment, c.System),
-		Do: "Install the controller, or say in which namespace it is: --system-namespace",
+		Do: "Install the controller; if it is in another namespace, name that with --system-namespace. To find it: " +
+			"kubectl get deployments -A -l app.kubernetes.io/name=knative-cdevents",
 	}
 }
 

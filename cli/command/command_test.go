@@ -80,6 +80,9 @@ func TestCommands(t *testing.T) {
 				t.Errorf("%s is completed by %q, want %q", c.of, got, c.want)
 			}
 		}
+		if got := run(t, reading, "", "__complete", "list", "-o", "jsonp"); !strings.HasPrefix(got.out, "jsonpath=\n:6\n") {
+			t.Errorf("-o is completed by %q", got.out)
+		}
 		if got := run(t, reading, "", "__complete", "history", "-n", "fleet", "cluster/"); !strings.HasPrefix(got.out, "cluster/prod\n") {
 			t.Errorf("environments are completed by %q", got.out)
 		}
@@ -89,17 +92,40 @@ func TestCommands(t *testing.T) {
 			{"history nope -n shop", `there is no Knative Service "nope" in namespace shop`},
 			{"history cluster/nope -n fleet", `the ledger has no cluster "nope", neither in namespace fleet nor without one`},
 			{"gate nope -n shop", `there is no Knative Service "nope" in namespace shop`},
-			{"gate hooks -n shop", `Service "hooks" in namespace shop has no gate; create a CanaryGate with spec.service: hooks`},
+			{"gate hooks -n shop", `Service "hooks" in namespace shop has no gate; to create one: kubectl cdevents create gate hooks -n shop --service hooks --watch`},
+			{"gate gate/cart -n shop", `there is no CanaryGate "cart" in namespace shop`},
+			{"gate service/cart-gate -n shop", `there is no Knative Service "cart-gate" in namespace shop`},
+			{"gate pod/cart -n shop", `"pod" is none of service and gate`},
+			{"gate wait gate/nope -n shop", `there is no CanaryGate "nope" in namespace shop`},
+			{"history /cart -n shop", "a kind or a name is missing"},
 			{"watch nope -n shop", `there is no Knative Service "nope" in namespace shop`},
 			{"why nope -n shop", `there is no source, Service or gate "nope" in namespace shop`},
 			{"why source/cart -n shop", `there is no source "cart" in namespace shop`},
 			{"why pod/cart -n shop", `"pod" is none of source, service and gate`},
 			{"why cart -A", `do not go together`},
 			{"list -o table", `-o table is not known; use one of json, yaml`},
-			{"list --context nope", `context was not found for specified context: nope`},
+			{"list --context nope", `the kubeconfig has no context "nope"`},
 		} {
 			run(t, reading, "", strings.Fields(c.args)...).errors(t, c.want)
 		}
+	})
+	t.Run("jsonpath", func(t *testing.T) { // the example of the help
+		got := run(t, reading, "", "list", "-A", "-o", `jsonpath={range .services[?(@.pending>0)]}{.namespace}/{.name}{"\n"}{end}`)
+		if got.errors(t, ""); got.out != "shop/bygone\nshop/cart\n" {
+			t.Errorf("it printed %q", got.out)
+		}
+	})
+	t.Run("names of -o name", func(t *testing.T) {
+		for _, of := range []string{"list", "why", "gate cart"} {
+			for name := range strings.Lines(run(t, reading, "", append(strings.Fields(of), "-n", "shop", "-o", "name")...).out) {
+				if !strings.Contains(name, "bygone") { // it is gone
+					run(t, reading, "", "why", "-n", "shop", strings.TrimSpace(name)).errors(t, "")
+				}
+			}
+		}
+		run(t, reading, "", "gate", "-n", "shop", "canarygate.knative-cdevents.dev/cart-gate").errors(t, "")
+		run(t, reading, "", "gate", "-n", "shop", "service.serving.knative.dev/cart").errors(t, "")
+		run(t, reading, "", "history", "-n", "shop", "service.serving.knative.dev/cart").errors(t, "")
 	})
 	t.Run("selected", func(t *testing.T) { f.selected(t, reading) })
 	t.Run("serverless", func(t *testing.T) { f.serverless(t, reading) })
@@ -115,8 +141,12 @@ func TestCommands(t *testing.T) {
 	t.Run("version", func(t *testing.T) { f.version(t, admin) })
 	t.Run("not installed", func(t *testing.T) {
 		f.uninstall(t)
-		for _, args := range []string{"list -n shop", "gate cart -n shop", "why -n shop", "history cart -n shop", "watch -n shop"} {
-			run(t, admin, "", strings.Fields(args)...).errors(t, "knative-cdevents is not installed in this cluster")
+		for _, args := range []string{"list -n shop", "gate cart -n shop", "why -n shop", "history cart -n shop", "watch -n shop",
+			"create gate a -n shop --service cart", "create source a -n shop --sink svc:a --dry-run=server"} {
+			got := run(t, admin, "", strings.Fields(args)...)
+			if got.errors(t, "knative-cdevents is not installed in this cluster"); command.Code(got.failed) != 3 {
+				t.Errorf("%s: the exit code is %d", args, command.Code(got.failed))
+			}
 		}
 	})
 }

@@ -50,7 +50,7 @@ func (e *env) compare() *cobra.Command {
 				return answer{}, misused("-f %s: %w", file, err)
 			}
 		}
-		found, err := r.Compare(ctx, namespace, strings.Join(args, ""), e.Now().Add(-s.since), rules)
+		found, err := r.Compare(ctx, namespace, strings.Join(args, ""), e.Now().UTC().Add(-s.since), rules)
 		if err != nil {
 			return answer{}, err
 		}
@@ -96,7 +96,11 @@ func (e *env) showComparison(c *compare.Comparison, namespace string, wide bool)
 		e.note("note: %s", n)
 	}
 	if len(c.Rows) == 0 {
-		e.note("No finished run of a gate has been kept since %s", e.stamp(c.Since))
+		in := ""
+		if namespace != "" {
+			in = " in namespace " + namespace
+		}
+		e.note("No finished run of a gate has been kept since %s%s", e.stamp(c.Since), in)
 		return
 	}
 	t := &screen.Table{

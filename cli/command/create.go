@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/lint"
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 )
 
 func (e *env) create() *cobra.Command {
@@ -129,6 +131,9 @@ func destination(sink string) (*duckv1.Destination, error) {
 	if !has || name == "" {
 		return nil, misused("--sink is %q; %s", sink, right)
 	}
+	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
+		return nil, misused("--sink: %q is not the name of an object; %s", name, right)
+	}
 	of, known := sinkKinds[strings.ToLower(kind)]
 	if !known {
 		full, version, _ := strings.Cut(kind, "/")
@@ -225,6 +230,7 @@ func (e *env) submit(
 		if got, err = r.Create(ctx, resource, got, of.dryRun == dryRunServer); err != nil {
 			return refused(err)
 		}
+		got.SetManagedFields(nil) // kubectl leaves them out, too
 		if of.dryRun == dryRunServer {
 			done = "created (server dry run)"
 		}
@@ -263,6 +269,9 @@ func (e *env) linted(object *unstructured.Unstructured) error {
 // refused says whether the object was refused, or could not be sent.
 func refused(err error) error {
 	var status apierrors.APIStatus
+	if errors.Is(err, reader.ErrNotInstalled) {
+		return err
+	}
 	if errors.As(err, &status) && !apierrors.IsInternalError(err) && !apierrors.IsTimeout(err) &&
 		!apierrors.IsServerTimeout(err) &&
 		!apierrors.IsServiceUnavailable(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsForbidden(err) &&

@@ -5,6 +5,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,8 @@ func Code(err error) int {
 		return c.code
 	case errors.Is(err, reader.ErrNotFound):
 		return codeNo
+	case errors.Is(err, reader.ErrUnknownKind):
+		return codeUsage
 	}
 	return codeUnknown
 }
@@ -61,24 +64,51 @@ func wrongArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("an argument is missing; use %s", c.UseLine())
 	}
-	last := args[len(args)-1]
-	if c.HasSubCommands() && len(args) == 1 {
-		c.SuggestionsMinimumDistance = 2
-		if near := c.SuggestionsFor(last); len(near) > 0 {
-			return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), last, strings.Join(near, " or "))
-		}
-		return fmt.Errorf("%s has no command %q; %s --help lists them", c.CommandPath(), last, c.CommandPath())
+	if err := unknownCommand(c, args[0]); err != nil {
+		return err
 	}
-	return fmt.Errorf("%q is not expected here; use %s", last, c.UseLine())
+	return fmt.Errorf("%q is not expected here; use %s", args[len(args)-1], c.UseLine())
+}
+
+// unknownCommand says that a word is not the name of a command; nil if it may be an argument.
+func unknownCommand(c *cobra.Command, word string) error {
+	if !groups(c) {
+		return nil
+	}
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(word); len(near) > 0 {
+		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), word, strings.Join(near, " or "))
+	}
+	return fmt.Errorf("%s has no command %q; to list them: %s --help", c.CommandPath(), word, c.CommandPath())
+}
+
+// groups reports whether a command does nothing but hold others.
+func groups(c *cobra.Command) bool { return c.HasSubCommands() && c.Annotations[takesArguments] == "" }
+
+// takesArguments is the annotation of a command that holds others, and takes arguments too.
+const takesArguments = "takes-arguments"
+
+// wrongFlag says what would be right. The flags of a command that does not exist are not known either.
+func wrongFlag(c *cobra.Command, err error) error {
+	if args := c.Flags().Args(); groups(c) && len(args) > 0 {
+		return coded{unknownCommand(c, args[0]), codeUsage}
+	}
+	if strings.HasPrefix(err.Error(), "unknown ") {
+		err = fmt.Errorf("%w; to list the flags: %s --help", err, c.CommandPath())
+	}
+	return coded{err, codeUsage}
 }
 
 // usages gives the errors that cobra finds on a command line their exit code.
 func usages(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{err, codeUsage} })
+	c.SetFlagErrorFunc(wrongFlag)
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
 				return coded{wrongArguments(c, args), codeUsage}
+			}
+			if slices.Contains(args, "") { // as "$SERVICE" is if the variable is not set
+				return misused("an argument is empty; use %s", c.UseLine())
 			}
 			return nil
 		}

@@ -17,6 +17,7 @@ func (e *env) gate() *cobra.Command {
 		Long: "Shows the current or last run of a Service's gates, or of the gate of that name, with its numbers.\n" +
 			"For a Service that is called wait, write: kubectl cdevents gate -- wait",
 		Args:              cobra.ExactArgs(1),
+		Annotations:       map[string]string{takesArguments: "true"},
 		ValidArgsFunction: e.completeGates,
 	}
 	var s choice

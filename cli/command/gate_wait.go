@@ -17,6 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
@@ -73,7 +74,7 @@ func (e *env) gateWait() *cobra.Command {
 		}
 		defer cancel()
 		w := &gateWaiter{
-			env: e, name: args[0], canary: canary,
+			env: e, name: report.GateName(args[0]), canary: canary,
 			done: make(chan *v1alpha1.GateLatest, 1), gone: make(chan struct{}, 1),
 		}
 		return w.wait(ctx, r, namespace, wished, timeout)

@@ -78,7 +78,12 @@ func (e *env) lintAll(l *lint.Linter, files []string, recursive bool) (int, erro
 			if err != nil {
 				return read, fmt.Errorf("reading the standard input: %w", err)
 			}
+			before, problems := l.Objects, len(l.Problems)
 			l.Read("standard input", raw)
+			if l.Objects == before && len(l.Problems) == problems {
+				// What should have written it has failed: without pipefail, a script would go on.
+				return read, no("the standard input has no objects")
+			}
 			read++
 			continue
 		}
@@ -100,6 +105,9 @@ func (e *env) lintAll(l *lint.Linter, files []string, recursive bool) (int, erro
 
 // manifests returns a file, or the files of a folder that have the names of manifests.
 func manifests(name string, recursive bool) ([]string, error) {
+	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
+		return nil, misused("-f reads files, not URLs; instead: curl -fsSL '%s' | kubectl cdevents lint -f -", name)
+	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, coded{fmt.Errorf("reading a manifest: %w", err), codeUsage}

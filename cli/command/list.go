@@ -187,7 +187,7 @@ func (e *env) modeTable(m *report.Mode) *screen.Table {
 	if o := m.Owed; o != nil {
 		owed = fmt.Sprintf("retries: %d, limits: %d", o.Retries, o.Limits)
 		if o.Next != nil {
-			owed += ", next at " + o.Next.UTC().Format(time.TimeOnly)
+			owed += ", next at " + e.stamp(*o.Next)
 		}
 	}
 	t.Add(screen.Text(m.Name), screen.Text(controller), doorbell, screen.Text(rang), screen.Text(owed))

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
@@ -34,6 +35,9 @@ type output struct {
 	more []string
 }
 
+// template stands for what the user writes behind jsonpath=.
+const template = "TEMPLATE"
+
 const (
 	formatWide = "wide"
 	formatName = "name"
@@ -44,12 +48,24 @@ func addOutput(c *cobra.Command, more ...string) *output {
 	o := &output{more: more}
 	formats := o.formats()
 	c.Flags().StringVarP(&o.format, "output", "o", "", "Output format. One of: "+strings.Join(formats, ", "))
-	must(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+	must(c.RegisterFlagCompletionFunc("output", func(_ *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+		directive, out := cobra.ShellCompDirectiveNoFileComp, []string(nil)
+		for _, f := range formats {
+			f, needsMore := strings.CutSuffix(f, template)
+			if !strings.HasPrefix(f, begin) {
+				continue
+			}
+			if out = append(out, f); needsMore && strings.HasPrefix(begin, "jsonp") {
+				directive |= cobra.ShellCompDirectiveNoSpace // the template follows
+			}
+		}
+		return out, directive
+	}))
 	return o
 }
 
 func (o *output) formats() []string {
-	return append([]string{"json", "yaml", "kyaml", "jsonpath=…"}, o.more...)
+	return append([]string{"json", "yaml", "kyaml", "jsonpath=" + template}, o.more...)
 }
 
 // is reports whether one of the formats that only some commands have was chosen.
@@ -71,21 +87,21 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	case "kyaml":
 		return &printers.KYAMLPrinter{}, nil
 	}
-	format, template, _ := strings.Cut(o.format, "=")
+	format, path, _ := strings.Cut(o.format, "=")
 	if !slices.Contains([]string{"jsonpath", "jsonpath-as-json", "jsonpath-file"}, format) {
 		return nil, misused("-o %s is not known; use one of %s", o.format, strings.Join(o.formats(), ", "))
 	}
-	if template == "" {
+	if path == "" {
 		return nil, misused("-o %s needs a template, such as -o jsonpath='{.kind}'", format)
 	}
 	if format == "jsonpath-file" {
-		raw, err := os.ReadFile(template) //nolint:gosec // the user's own file
+		raw, err := os.ReadFile(path) //nolint:gosec // the user's own file
 		if err != nil {
 			return nil, misused("-o jsonpath-file: %w", err)
 		}
-		template = string(raw)
+		path = string(raw)
 	}
-	p, err := printers.NewJSONPathPrinter(template)
+	p, err := printers.NewJSONPathPrinter(path)
 	if err != nil {
 		return nil, misused("-o %s: %w", o.format, err)
 	}
@@ -285,7 +301,8 @@ func (e *env) give(o *output, p printers.ResourcePrinter, a answer) error {
 	return e.Screen.Err()
 }
 
-// print writes a value for programs, as an object of that kind.
+// print writes a value for programs, as an object of that kind. Whole numbers stay whole: a JSONPath such as
+// [?(@.pending>0)] compares no others with them.
 func (e *env) print(p printers.ResourcePrinter, kind string, value any) error {
 	shown, err := screen.Values(value)
 	if err != nil {
@@ -296,7 +313,7 @@ func (e *env) print(p printers.ResourcePrinter, kind string, value any) error {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	fields := map[string]any{}
-	if err := json.Unmarshal(raw, &fields); err != nil {
+	if err := utiljson.Unmarshal(raw, &fields); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	object := &unstructured.Unstructured{Object: fields}

@@ -118,7 +118,7 @@ func (e *env) reader() (*reader.Reader, error) {
 func (e *env) config() (*rest.Config, error) {
 	cfg, err := e.connection.config().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("choosing a cluster: %w", err)
+		return nil, e.connection.wrong("choosing a cluster", err)
 	}
 	if strings.HasSuffix(cfg.Host, "localhost:8080") {
 		if raw, err := e.connection.config().RawConfig(); err == nil && len(raw.Clusters) == 0 && e.connection.overrides.ClusterInfo.Server == "" {
@@ -134,7 +134,7 @@ func (e *env) config() (*rest.Config, error) {
 func (e *env) namespace() (string, error) {
 	namespace, _, err := e.connection.config().Namespace()
 	if err != nil {
-		return "", fmt.Errorf("choosing a namespace: %w", err)
+		return "", e.connection.wrong("choosing a namespace", err)
 	}
 	return namespace, nil
 }

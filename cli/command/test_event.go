@@ -91,6 +91,9 @@ func (e *env) testEvent() *cobra.Command {
 		if !slices.Contains([]string{viaAuto, viaDirect, viaProxy}, via) {
 			return misused("--via is %q; it must be auto, direct or proxy", via)
 		}
+		if timeout <= 0 {
+			return misused("--timeout is %s; it must be a duration such as 30s", timeout)
+		}
 		namespace, err := e.namespace()
 		if err != nil {
 			return err

@@ -32,8 +32,8 @@ func (e *env) why() *cobra.Command {
 	s.addSelector(c)
 	s.addWatch(c)
 	o := addOutput(c, formatName)
-	diagnosis := func(d *report.Diagnosis, all bool) answer {
-		return answer{kind: "Diagnosis", value: d, names: findingNames(d), show: func() { e.showDiagnosis(d, all) }}
+	diagnosis := func(d *report.Diagnosis, namespace string, all bool) answer {
+		return answer{kind: "Diagnosis", value: d, names: findingNames(d), show: func() { e.showDiagnosis(d, namespace, all) }}
 	}
 	c.RunE = e.answers(o, &s, func(ctx context.Context, r *report.Reporter, ns string, args []string) (answer, error) {
 		named := len(args) > 0
@@ -44,11 +44,11 @@ func (e *env) why() *cobra.Command {
 		if err != nil {
 			return answer{}, err
 		}
-		out := diagnosis(d, named)
+		out := diagnosis(d, ns, named)
 		out.news = func(before any) (answer, bool) {
 			was, _ := before.(*report.Diagnosis)
 			news, has := d.News(was)
-			return diagnosis(news, true), has
+			return diagnosis(news, ns, true), has
 		}
 		return out, nil
 	})
@@ -78,8 +78,11 @@ func findingNames(d *report.Diagnosis) []string {
 	return out
 }
 
-func (e *env) showDiagnosis(d *report.Diagnosis, named bool) {
-	shown, works := 0, 0
+func (e *env) showDiagnosis(d *report.Diagnosis, namespace string, named bool) {
+	shown, works, in := 0, 0, ""
+	if namespace != "" {
+		in = " in namespace " + namespace
+	}
 	for _, f := range d.Findings {
 		if f.State == advice.Works && !named {
 			works++
@@ -94,7 +97,7 @@ func (e *env) showDiagnosis(d *report.Diagnosis, named bool) {
 	}
 	switch {
 	case shown == 0 && works == 0:
-		e.note("There is nothing to look at: no sources, gates or Services")
+		e.note("There is nothing to look at: no sources, gates or Services" + in)
 	case shown == 0:
 		e.Screen.Printf("Nothing is wrong. Looked at: sources, gates and Services, %d in all.\n", works)
 	case works > 0:

@@ -19,31 +19,42 @@ func TestWrongCommandLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"lst":                              `kubectl cdevents has no command "lst"; did you mean lint or list?`,
-		"bogus":                            `no command "bogus"; kubectl cdevents --help lists them`,
-		"create gte":                       `kubectl cdevents create has no command "gte"; did you mean gate?`,
-		"gate":                             "an argument is missing; use kubectl cdevents gate SERVICE",
-		"gate wait":                        "use kubectl cdevents gate wait GATE",
-		"history":                          "use kubectl cdevents history",
-		"test-event":                       "use kubectl cdevents test-event SOURCE",
-		"create source --sink ksvc:a":      "use kubectl cdevents create source NAME --sink SINK",
-		"list extra":                       `"extra" is not expected here; use kubectl cdevents list`,
-		"gate cart extra":                  `"extra" is not expected here; use kubectl cdevents gate SERVICE`,
-		"completion tcsh":                  `"tcsh" is not expected here; use kubectl cdevents completion kubectl | bash | zsh | fish | powershell`,
-		"list --selectr a=b":               "unknown flag: --selectr",
-		"list -o yml":                      "use one of json, yaml, kyaml, jsonpath=…, name, wide",
-		"list -o jsonpath={.a":             "unclosed action",
-		"list -l a==b=c":                   "--selector: found '='",
-		"gate wait cart --for=verdict=Pas": "use Pass, Warn, Fail",
-		"gate wait cart --timeout=-1s":     "it must be a duration such as 20m, or 0",
-		"compare --since 99999d":           "at most 65535d",
-		"compare -f testdata/none.yaml":    "no such file",
-		"compare -f testdata/list.txt":     "reading the rules",
-		"compare --kayenta-lifetime 5s":    "it must be a minute or more",
-		"dashboard --port 99999":           "--port is 99999; it must be from 1 to 65535, or 0",
-		"lint":                             "name files or folders with -f",
-		"lint -f testdata/none.yaml":       "no such file",
-		"create source a --sink foo":       "use broker:NAME",
+		"lst":                                      `kubectl cdevents has no command "lst"; did you mean lint or list?`,
+		"bogus":                                    `no command "bogus"; to list them: kubectl cdevents --help`,
+		"lst -A":                                   `kubectl cdevents has no command "lst"; did you mean lint or list?`,
+		"gates cart":                               `kubectl cdevents has no command "gates"; did you mean gate?`,
+		"create gates a --service cart":            `kubectl cdevents create has no command "gates"; did you mean gate?`,
+		"list --context nope":                      "the kubeconfig has no context \"nope\"; to list them: kubectl config get-contexts",
+		"list --cluster nope":                      "the kubeconfig has no cluster \"nope\"; to list them: kubectl config get-clusters",
+		"list --user nope":                         "the kubeconfig has no user \"nope\"; to list them: kubectl config get-users",
+		"list --request-timeout soon":              "--request-timeout is \"soon\"; it must be a duration",
+		"test-event a --timeout=0":                 "--timeout is 0s; it must be a duration such as 30s",
+		"list --as-group ops":                      "--as is missing",
+		"create gte":                               `kubectl cdevents create has no command "gte"; did you mean gate?`,
+		"gate":                                     "an argument is missing; use kubectl cdevents gate SERVICE",
+		"gate wait":                                "use kubectl cdevents gate wait GATE",
+		"history":                                  "use kubectl cdevents history",
+		"test-event":                               "use kubectl cdevents test-event SOURCE",
+		"create source --sink ksvc:a":              "use kubectl cdevents create source NAME --sink SINK",
+		"list extra":                               `"extra" is not expected here; use kubectl cdevents list`,
+		"gate cart extra":                          `"extra" is not expected here; use kubectl cdevents gate SERVICE`,
+		"completion tcsh":                          `"tcsh" is not expected here; use kubectl cdevents completion kubectl | bash | zsh | fish | powershell`,
+		"list --selectr a=b":                       "unknown flag: --selectr; to list the flags: kubectl cdevents list --help",
+		"list -o yml":                              "use one of json, yaml, kyaml, jsonpath=TEMPLATE, name, wide",
+		"list -o jsonpath={.a":                     "unclosed action",
+		"list -l a==b=c":                           "--selector: found '='",
+		"gate wait cart --for=verdict=Pas":         "use Pass, Warn, Fail",
+		"gate wait cart --timeout=-1s":             "it must be a duration such as 20m, or 0",
+		"compare --since 99999d":                   "at most 65535d",
+		"compare -f testdata/none.yaml":            "no such file",
+		"compare -f testdata/list.txt":             "reading the rules",
+		"compare --kayenta-lifetime 5s":            "it must be a minute or more",
+		"dashboard --port 99999":                   "--port is 99999; it must be from 1 to 65535, or 0",
+		"lint":                                     "name files or folders with -f",
+		"lint -f https://example.com/a.yaml":       "instead: curl -fsSL 'https://example.com/a.yaml' | kubectl cdevents lint -f -",
+		"lint -f testdata/none.yaml":               "no such file",
+		"create source a --sink ksvc:display:shop": "\"display:shop\" is not the name of an object",
+		"create source a --sink foo":               "use broker:NAME",
 		"create source a --sink http://a --replay Yes --dry-run=client":           "spec.replay it is \"Yes\"; it must be one of None, Current",
 		"create source a --sink http://a --cdevents-version 0.3 --dry-run=client": "spec.cdevents.version is \"0.3\"; it must be",
 		"create source a --sink http://a --dry-run=maybe":                         "it must be none, client or server",
@@ -61,11 +72,35 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
+// An empty argument is an empty variable of a script.
+func TestEmptyArguments(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"gate", ""}, {"gate", "wait", ""}, {"history", ""}, {"why", ""}, {"watch", ""}, {"test-event", ""}, {"list", ""}} {
+		r := run(t, "/nowhere", "", words...)
+		if command.Code(r.failed) != 2 {
+			t.Errorf("%q: %v", words, r.failed)
+		}
+	}
+	r := run(t, filepath.Join(t.TempDir(), "none"), "", "list")
+	if r.errors(t, "--kubeconfig: "); command.Code(r.failed) != 2 {
+		t.Errorf("without the file that --kubeconfig names, the exit code is %d", command.Code(r.failed))
+	}
+}
+
 // Without a kubeconfig, localhost is tried, as kubectl does, and a note says why.
 func TestWithoutKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	r := run(t, "", "", "list", "-n", "shop")
 	if !strings.Contains(r.err, "no kubeconfig names a cluster") || command.Code(r.failed) != 3 {
 		t.Errorf("%v, %s", r.failed, r.err)
+	}
+}
+
+// If the program before a pipe has failed, lint reads nothing, and does not say that nothing is wrong.
+func TestLintOfNothing(t *testing.T) {
+	t.Parallel()
+	r := run(t, "/nowhere", "", "lint", "-f", "-")
+	if r.errors(t, "the standard input has no objects"); command.Code(r.failed) != 1 || r.out != "" {
+		t.Errorf("the exit code is %d, and it printed %q", command.Code(r.failed), r.out)
 	}
 }

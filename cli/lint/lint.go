@@ -112,7 +112,8 @@ func (l *Linter) object(file string, root *yaml.Node, kind head) {
 		o.raw, err = json.Marshal(value)
 	}
 	if err != nil {
-		o.report("", "it is not an object: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:")
+		o.report("", "it cannot be read: %s", strings.Join(strings.Fields(why), " "))
 		return
 	}
 	if err := json.Unmarshal(o.raw, &o.head); err != nil {
@@ -138,6 +139,10 @@ func (l *Linter) object(file string, root *yaml.Node, kind head) {
 // check reports whether the object is about this project.
 func (o *object) check(value map[string]any) bool {
 	group, version, _ := strings.Cut(o.APIVersion, "/")
+	if o.APIVersion == "" && ourKind(o.Kind) {
+		o.report("", "it has no apiVersion; set %s", v1alpha1.SourceKind.GroupVersion())
+		return true
+	}
 	ours := o.keys("metadata.labels", o.Metadata.Labels)
 	ours = o.keys("metadata.annotations", o.Metadata.Annotations) || ours
 	switch {
@@ -152,6 +157,12 @@ func (o *object) check(value map[string]any) bool {
 		return o.configMap() || ours
 	}
 	return ours
+}
+
+// ourKind reports whether only this project has a kind of that name.
+func ourKind(kind string) bool {
+	schema, _, err := schemaOf(kind, v1alpha1.SourceKind.Version)
+	return err == nil && schema != nil
 }
 
 // report adds a problem at a field.

@@ -134,3 +134,18 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// What makes kubectl refuse an object is told on one line.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	for manifest, want := range map[string]string{
+		"kind: CanaryGate\nmetadata: {name: a}\n":                                                     "it has no apiVersion; set knative-cdevents.dev/v1alpha1",
+		"apiVersion: knative-cdevents.dev/v1alpha1\nkind: CanaryGate\nspec: {}\nspec: {service: a}\n": `it cannot be read: line 4: mapping key "spec" already defined at line 3`,
+	} {
+		l := &Linter{}
+		l.Read("a.yaml", []byte(manifest))
+		if len(l.Problems) != 1 || l.Problems[0].What != want {
+			t.Errorf("%q: %+v, want %q", manifest, l.Problems, want)
+		}
+	}
+}

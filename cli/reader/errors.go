@@ -22,6 +22,8 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrNotFound: there is no such object.
 	ErrNotFound = errors.New("not found")
+	// ErrUnknownKind: the user named a kind that there is not.
+	ErrUnknownKind = errors.New("unknown kind")
 )
 
 // Error says what could not be read, and what to do about it.
@@ -54,7 +56,10 @@ func explainWith(err error, verb string, of schema.GroupVersionResource, namespa
 	case apierrors.IsNotFound(err):
 		return &Error{Kind: ErrNotInstalled, Message: notInstalled(of), cause: err}
 	case apierrors.IsForbidden(err):
-		missing := verb + " " + of.GroupResource().String() + where(namespace)
+		missing := verb + " " + of.GroupResource().String()
+		if of != definitions && of != namespaces { // they are in none
+			missing += where(namespace)
+		}
 		return &Error{
 			Kind: ErrForbidden, Message: "you may not " + missing + "; " + do, Missing: missing, cause: err,
 		}
@@ -98,6 +103,8 @@ func remedy(of schema.GroupVersionResource, namespace string) string {
 	case of == v1alpha1.SubjectResource, of == v1alpha1.BaselineResource, of == v1alpha1.PlacementResource,
 		of == v1alpha1.GateRunResource:
 		return askForLedger(namespace)
+	case of == definitions, of == namespaces:
+		return "ask an operator for this right"
 	case namespace == "":
 		return "choose a namespace with -n, or ask an operator for ClusterRole view in all"
 	case of.Group == v1alpha1.GroupName, of.Group == services.Group:

@@ -162,6 +162,9 @@ func (r *Reader) Create(
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	got, err := r.dynamic.Resource(of).Namespace(u.GetNamespace()).Create(ctx, u, options)
+	if apierrors.IsNotFound(err) && !known(err) {
+		return nil, explain(err, "create", of, u.GetNamespace())
+	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the API server's own words say what is wrong
 	}

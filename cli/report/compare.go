@@ -48,7 +48,7 @@ func (r *Reporter) Compare(
 		}
 		row := compare.Row{
 			Namespace: runs[i].Spec.Namespace, Service: run.Service.Name, Gate: run.Gate, Run: run.ID, Canary: run.Canary.Name,
-			Baseline: run.Baseline.Name, Start: run.StartTime.Time, End: run.CompletionTime.Time, Sharded: measured.Sharded,
+			Baseline: run.Baseline.Name, Start: run.StartTime.UTC(), End: run.CompletionTime.UTC(), Sharded: measured.Sharded,
 			DryRun: slices.Contains(run.Reasons, string(verdict.DryRun)), Reasons: run.Reasons, Others: rules.Opinions(measured),
 			Ours: compare.Opinion{
 				Tool: compare.Gate, Decision: compare.Ours(run.Verdict), Verdict: string(run.Verdict),

@@ -273,12 +273,18 @@ func sourceOf(s *v1alpha1.CDEventSource) Source {
 		}
 	}
 	if at := s.Status.OldestPending; at != nil {
-		out.OldestPending = &at.Time
+		out.OldestPending = utc(at.Time)
 	}
 	if at := s.Status.LastDelivery; at != nil {
-		out.LastDelivery = &at.Time
+		out.LastDelivery = utc(at.Time)
 	}
 	return out
+}
+
+// utc returns a time as programs read it: the same on each machine.
+func utc(at time.Time) *time.Time {
+	at = at.UTC()
+	return &at
 }
 
 // ledgerOf sums up an entry. Without one, nothing has happened since the controller first saw the object.
@@ -290,7 +296,7 @@ func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) Ledger {
 	st := &s.Status
 	out := Ledger{Pending: &st.Pending, LastEvent: timeline.Short(lifecycle.Type(st.LastEvent))}
 	if st.LastEventTime != nil {
-		out.LastEventTime = &st.LastEventTime.Time
+		out.LastEventTime = utc(st.LastEventTime.Time)
 	}
 	if c := meta.FindStatusCondition(st.Conditions, "ClusterTroubled"); c != nil && c.Status == metav1.ConditionTrue {
 		out.Cluster = c.Reason
@@ -303,7 +309,7 @@ func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) Ledger {
 			name := names(to.Source)
 			i := slices.IndexFunc(out.PendingFor, func(p PendingFor) bool { return p.Source == name })
 			if i < 0 {
-				i, out.PendingFor = len(out.PendingFor), append(out.PendingFor, PendingFor{Source: name, Since: j.Time.Time})
+				i, out.PendingFor = len(out.PendingFor), append(out.PendingFor, PendingFor{Source: name, Since: j.Time.UTC()})
 			}
 			out.PendingFor[i].Events++
 		}

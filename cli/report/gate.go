@@ -45,31 +45,37 @@ func (g *GateReport) Exposure() *v1alpha1.GateExposure {
 
 // GateRuns reads the gates of a Service, or else the gate of that name.
 func (r *Reporter) GateRuns(ctx context.Context, namespace, name string) ([]*GateReport, error) {
+	kind, name, has := divided(name)
+	service, gate := slices.Contains(ServiceKinds, kind), slices.Contains(gateKinds, kind)
+	if has && !service && !gate {
+		return nil, unknownKind(kind, "service and gate")
+	}
 	gates, err := r.Gates(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	var of, named []*v1alpha1.CanaryGate
 	for i := range gates {
-		if gates[i].Spec.Service == name {
+		if gates[i].Spec.Service == name && !gate {
 			of = append(of, &gates[i])
 		}
-		if gates[i].Name == name {
+		if gates[i].Name == name && !service {
 			named = append(named, &gates[i])
 		}
 	}
 	if len(of) == 0 {
 		of = named
 	}
+	if len(of) == 0 && gate {
+		return nil, &reader.Error{Kind: reader.ErrNotFound, Message: fmt.Sprintf("there is no CanaryGate %q in namespace %s", name, namespace)}
+	}
 	if len(of) == 0 {
 		if _, err := r.Service(ctx, namespace, name); err != nil {
 			return nil, err
 		}
 		return nil, &reader.Error{Kind: reader.ErrNotFound, Message: fmt.Sprintf(
-			"Service %q in namespace %s has no gate; create a CanaryGate with spec.service: %s (kubectl explain canarygate.spec)",
-			name,
-			namespace,
-			name,
+			"Service %[1]q in namespace %[2]s has no gate; to create one: kubectl cdevents create gate %[1]s -n %[2]s --service %[1]s --watch",
+			name, namespace,
 		)}
 	}
 	var out []*GateReport

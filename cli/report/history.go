@@ -62,12 +62,12 @@ func (r *Reporter) History(ctx context.Context, namespace, name string) (*Histor
 }
 
 func (r *Reporter) history(ctx context.Context, namespace, name string) (*History, error) {
-	kind, rest, has := strings.Cut(name, "/")
-	if has && !slices.Contains(ServiceKinds, strings.ToLower(kind)) {
-		return r.environmentHistory(ctx, namespace, kind, rest)
-	}
-	if has {
-		name = rest
+	kind, name, has := divided(name)
+	switch {
+	case has && (kind == "" || name == ""):
+		return nil, &reader.Error{Kind: reader.ErrUnknownKind, Message: "a kind or a name is missing; write SERVICE, or KIND/ENVIRONMENT"}
+	case has && !slices.Contains(ServiceKinds, kind):
+		return r.environmentHistory(ctx, namespace, kind, name)
 	}
 	h := &History{Kind: "Service", Namespace: namespace, Name: name, Events: []Event{}}
 	service, err := r.Service(ctx, namespace, name)
@@ -89,7 +89,7 @@ func (r *Reporter) history(ctx context.Context, namespace, name string) (*Histor
 	switch {
 	case errors.Is(err, reader.ErrForbidden):
 		h.Notes = append(h.Notes, "only what the Service, its Revisions and its gates show: "+err.Error())
-		if err := r.withoutLedger(ctx, h, service.CreationTimestamp.Time); err != nil {
+		if err := r.withoutLedger(ctx, h, service.CreationTimestamp.UTC()); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -207,7 +207,7 @@ func (r *Reporter) withoutLedger(ctx context.Context, h *History, created time.T
 	}
 	for i := range revisions {
 		h.Events = append(h.Events, Event{Event: timeline.Event{
-			Time: revisions[i].CreationTimestamp.Time, Text: "Revision " + revisions[i].Name + " was created",
+			Time: revisions[i].CreationTimestamp.UTC(), Text: "Revision " + revisions[i].Name + " was created",
 		}})
 	}
 	h.sort()
@@ -228,7 +228,7 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 			continue
 		}
 		h.Events = append(h.Events, Event{Event: timeline.Event{
-			Time: run.StartTime.Time, Text: fmt.Sprintf("gate %s began to judge %s", g.Name, run.Canary.Name),
+			Time: run.StartTime.UTC(), Text: fmt.Sprintf("gate %s began to judge %s", g.Name, run.Canary.Name),
 			Outcome: timeline.Plain,
 		}})
 		text := fmt.Sprintf("gate %s judged %s: %s (%s)", g.Name, run.Canary.Name, run.Verdict,
@@ -238,7 +238,7 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 		}
 		if run.CompletionTime != nil && !slices.ContainsFunc(h.Events, known) {
 			h.Events = append(h.Events, Event{Event: timeline.Event{
-				Time: run.CompletionTime.Time, Text: text, Outcome: timeline.OutcomeOf(lifecycle.Judged, run.Verdict),
+				Time: run.CompletionTime.UTC(), Text: text, Outcome: timeline.OutcomeOf(lifecycle.Judged, run.Verdict),
 			}})
 		}
 	}

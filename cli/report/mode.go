@@ -60,12 +60,12 @@ func modeOf(s *reader.Serverless, entries []v1alpha1.CDEventSubject, mayRead boo
 		if why, is := strings.CutPrefix(d.Annotations[v1alpha1.AwakeAnnotation], out.Controller+": "); is {
 			out.Why = why
 			if at, err := time.Parse(time.RFC3339, d.Annotations[v1alpha1.AwakeAtAnnotation]); err == nil {
-				out.ControllerSince = &at
+				out.ControllerSince = utc(at)
 			}
 		}
 	}
 	if at := s.Lease.Spec.RenewTime; at != nil {
-		out.DoorbellSeen = &at.Time
+		out.DoorbellSeen = utc(at.Time)
 	}
 	switch {
 	case v1alpha1.DoorbellHolds(s.Lease, now):
@@ -74,7 +74,7 @@ func modeOf(s *reader.Serverless, entries []v1alpha1.CDEventSubject, mayRead boo
 		out.Doorbell = advice.DoorbellUnanswered
 	}
 	if at := v1alpha1.LastRing(s.Lease.Annotations); !at.IsZero() {
-		out.LastRing = &at
+		out.LastRing = utc(at)
 	}
 	if mayRead {
 		out.Owed = owedOf(entries)
@@ -96,7 +96,7 @@ func owedOf(entries []v1alpha1.CDEventSubject) *Owed {
 		}
 		if at := ledger.Woken(e); !at.IsZero() && (len(e.Status.Attempts) > 0 || e.Status.Due != nil) &&
 			(out.Next == nil || at.Before(*out.Next)) {
-			out.Next = &at
+			out.Next = utc(at)
 		}
 	}
 	return out

@@ -162,15 +162,10 @@ func (r *Reporter) doorbell(ctx context.Context, namespace string, d *Diagnosis)
 
 // named looks at the objects of one name, and at what a Service depends on.
 func (r *Reporter) named(ctx context.Context, namespace, name string, o objects, d *Diagnosis) error {
-	kind, rest, has := strings.Cut(name, "/")
-	if kind = strings.ToLower(kind); has {
-		name = rest
-	}
+	kind, name, has := divided(name)
 	is := func(words ...string) bool { return !has || slices.Contains(words, kind) }
 	if has && !is(sourceKinds...) && !is(gateKinds...) && !is(ServiceKinds...) {
-		return &reader.Error{
-			Kind: reader.ErrNotFound, Message: fmt.Sprintf("%q is none of source, service and gate", kind),
-		}
+		return unknownKind(kind, "source, service and gate")
 	}
 	found := false
 	if is(ServiceKinds...) {
@@ -215,6 +210,31 @@ var (
 	sourceKinds = []string{"source", "sources", "cdeventsource", "cdeventsources"}
 	gateKinds   = []string{"gate", "gates", "canarygate", "canarygates", "cgate"}
 )
+
+// divided divides KIND/NAME. The kind may be as kubectl's -o name writes it, with its group.
+func divided(text string) (kind, name string, has bool) {
+	kind, name, has = strings.Cut(text, "/")
+	if !has {
+		return "", text, false
+	}
+	kind = strings.ToLower(kind)
+	for _, group := range []string{servingv1.SchemeGroupVersion.Group, v1alpha1.GroupName} {
+		kind = strings.TrimSuffix(kind, "."+group)
+	}
+	return kind, name, true
+}
+
+// GateName is the name of a gate that may be written as gate/NAME.
+func GateName(text string) string {
+	if kind, name, has := divided(text); has && slices.Contains(gateKinds, kind) {
+		return name
+	}
+	return text
+}
+
+func unknownKind(kind, known string) error {
+	return &reader.Error{Kind: reader.ErrUnknownKind, Message: fmt.Sprintf("%q is none of %s", kind, known)}
+}
 
 // service looks at a Service with its sources, its gates and its entry in the ledger.
 func (r *Reporter) service(

@@ -99,12 +99,13 @@ func (s *Screen) Paint(style Style, text string) Painted {
 }
 
 // Wrapped writes a text behind a label. Its further lines are indented as the first one. A word
-// that is longer than a line, such as a URL, is never divided.
+// that is longer than a line, such as a URL, is never divided, and neither is a command at the end of the text: a line
+// break would be in what a user copies, and a terminal's own is not.
 func (s *Screen) Wrapped(label Cell, text string) {
 	text = strings.Join(strings.Fields(text), " ") // before line breaks are escaped
 	left := utf8.RuneCountInString(Foreign(label.Text))
 	line, used := s.Paint(label.Style, label.Text), left
-	for i, word := range strings.Fields(Foreign(text)) {
+	for i, word := range words(Foreign(text)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
@@ -117,6 +118,21 @@ func (s *Screen) Wrapped(label Cell, text string) {
 		}
 	}
 	s.Printf("%s\n", Painted(strings.TrimRight(string(line), " ")))
+}
+
+// words divides a text where a line may end.
+func words(text string) []string {
+	command := ""
+	for _, program := range []string{"kubectl ", "kn ", "curl "} {
+		if i := strings.LastIndex(text, ": "+program); i >= 0 && len(text)-i-2 > len(command) {
+			command = text[i+2:]
+		}
+	}
+	out := strings.Fields(strings.TrimSuffix(text, command))
+	if command != "" {
+		out = append(out, command)
+	}
+	return out
 }
 
 // cut shortens a text to at most n columns, and shows that something is left out.

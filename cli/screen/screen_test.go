@@ -98,3 +98,14 @@ func TestForeignTextIsEscaped(t *testing.T) {
 		t.Errorf("it is shown %d times:\n%s", n, text)
 	}
 }
+
+// A line break in a command would be copied with it, and a shell would run two.
+func TestACommandStaysOnOneLine(t *testing.T) {
+	t.Parallel()
+	const command = `kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[]}}'`
+	var out bytes.Buffer
+	(&Screen{Out: &out, Width: 40}).Wrapped(Text("  do  "), "Give its traffic to the Revision that had it before: "+command)
+	if want := "  do  Give its traffic to the Revision\n      that had it before:\n      " + command + "\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

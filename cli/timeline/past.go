@@ -11,7 +11,7 @@ import (
 // transition is what a history has of a transition, enough for Text.
 func transition(p v1alpha1.PastTransition) lifecycle.Transition {
 	t := lifecycle.Transition{
-		Sequence: p.Sequence, Time: p.Time.Time, Type: lifecycle.Type(p.Type), Reason: p.Reason, Merged: p.Merged,
+		Sequence: p.Sequence, Time: p.Time.UTC(), Type: lifecycle.Type(p.Type), Reason: p.Reason, Merged: p.Merged,
 		Revision: named(p.Revision), Previous: named(p.Previous),
 	}
 	for _, s := range p.Traffic {

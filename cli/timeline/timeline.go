@@ -95,7 +95,7 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 	for _, p := range past {
 		t := transition(p)
 		add(Event{
-			Sequence: p.Sequence, Time: p.Time.Time, kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t),
+			Sequence: p.Sequence, Time: p.Time.UTC(), kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t),
 			withdrawn: withdrawn(t), Outcome: outcome(t), revision: p.Revision, previous: p.Previous,
 		})
 	}
@@ -110,7 +110,7 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		if kind == lifecycle.TrafficShifted && len(split) > 0 {
 			text = "traffic is now " + split.String()
 		}
-		add(Event{Sequence: st.Sequence, Time: st.LastEventTime.Time, kind: kind, Text: text})
+		add(Event{Sequence: st.Sequence, Time: st.LastEventTime.UTC(), kind: kind, Text: text})
 	}
 	if last, has := known[st.Sequence]; has && last.Split == nil {
 		last.Split = split
@@ -159,7 +159,7 @@ func Short(kind lifecycle.Type) string {
 
 // journaled tells of an event that is not delivered.
 func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
-	e := Event{Sequence: j.Sequence, Time: j.Time.Time, kind: lifecycle.Type(j.Type)}
+	e := Event{Sequence: j.Sequence, Time: j.Time.UTC(), kind: lifecycle.Type(j.Type)}
 	var t lifecycle.Transition
 	if json.Unmarshal(j.Transition.Raw, &t) != nil || t.Type == "" {
 		e.Text = brief(e.kind, "") // the controller gives it up, and counts it

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -23,6 +24,9 @@ func main() {
 		IOStreams: command.Streams(), Program: os.Args[0], Getenv: os.Getenv, Now: time.Now,
 	}, os.Args[1:]).ExecuteContext(ctx)
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted")
+		}
 		fmt.Fprintln(os.Stderr, "error: "+sanitize.VisibleLines(sanitize.WithoutCredentials(err.Error())))
 		stop()
 		os.Exit(command.Code(err))
