@@ -385,6 +385,10 @@ var sourceRules = map[string]rule{
 	"not ASCII":      {spec: `"environment":{"id":"a","source":"https://exämple.com"}`, where: "spec.environment.source", ours: "URI reference"},
 	"all extensions": {spec: `"ceOverrides":{"extensions":{"a":"` + strings.Repeat("b", 2048) + `","b":"` + strings.Repeat("b", 2047) + `"}}`, where: "spec.ceOverrides.extensions", both: "not have more than 4096"},
 	"capital":        {spec: `"ceOverrides":{"extensions":{"Team":"a"}}`, where: "spec.ceOverrides.extensions", both: "names that CloudEvents does not allow (only lowercase letters and digits)"},
+	"override type":  {spec: `"ceOverrides":{"extensions":{"type":"a"}}`, where: "spec.ceOverrides.extensions", both: "an attribute that CDEvents defines cannot be overridden"},
+	"another data":   {spec: `"ceOverrides":{"extensions":{"data":"a"}}`, where: "spec.ceOverrides.extensions", both: "an attribute that CDEvents defines cannot be overridden"},
+	"nothing in it":  {spec: `"ceOverrides":{"extensions":{"team":" "}}`, where: "spec.ceOverrides.extensions", ours: "must not be empty"},
+	"two lines":      {spec: `"ceOverrides":{"extensions":{"team":"a\nb"}}`, where: "spec.ceOverrides.extensions", ours: "or hold control characters"},
 	"a number":       {spec: `"ceOverrides":{"extensions":{"a":1}}`, where: "spec.ceOverrides.extensions"},
 	"65 extensions":  {spec: `"ceOverrides":{"extensions":{` + extensions(65) + `}}`, where: "spec.ceOverrides.extensions", ours: "more than 64"},
 	"long extension": {spec: `"ceOverrides":{"extensions":{"a":"` + strings.Repeat("b", 4097) + `"}}`, where: "spec.ceOverrides.extensions", ours: "not have more than 4096"},
@@ -446,6 +450,7 @@ var rightSources = []string{
 	`"auth":{"authorization":{"name":"a.b-c","key":"` + strings.Repeat("a", 253) + `"},"clientCertificate":{"name":"pair"}}`,
 	`{"sink":{"uri":"https://sink","audience":"` + strings.Repeat("a", 1024) + `","CACerts":"` + strings.Repeat("a", 64<<10) + `"}}`,
 	`"environment":{"id":"prod","source":"https://example.com/environments"}`, `"environment":{"id":"prod","source":"urn:env:a"}`, `"environment":{"id":"prod","source":"/env/a?b='c'#d"}`, `"environment":{"id":"prod","source":""}`,
+	`"ceOverrides":{"extensions":{"team":"Käse & Wein","traceparent":"x","partitionkey":"y"}}`,
 	uri("https://sink/a#b"), uri("http://[::1]:80?a=%20"), `{"sink":{"uri":"a?b=c","ref":{"apiVersion":"v1","kind":"Service","name":"cart"}}}`, `{"sink":{"ref":{"apiVersion":"a.example/v1","kind":"A","name":"a:b.c_D"}}}`,
 	`"ceOverrides":{"extensions":{"a":"` + strings.Repeat("b", 2048) + `","b":"` + strings.Repeat("b", 2046) + `"}}`,
 }
