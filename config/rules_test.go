@@ -333,6 +333,7 @@ var sourceRules = map[string]rule{
 	"a long URI":            {spec: uri("http://sink/" + strings.Repeat("a", 2048)), where: "spec.sink.uri", ours: "more than 2048 bytes"},
 	"a URI as object":       {spec: `{"sink":{"uri":{"scheme":"http"}}}`, where: "spec.sink.uri"},
 	"no topic":              {spec: uri("kafka://b1:9092,b2:9092"), where: "spec.sink.uri", both: "it must end with the name of a topic"},
+	"a long topic":          {spec: uri("kafka://b1/" + strings.Repeat("a", 250)), where: "spec.sink.uri", both: "it must end with the name of a topic"},
 	"a query for a topic":   {spec: uri("kafka://b1/events?acks=1"), where: "spec.sink.uri", ours: "neither a query nor a fragment"},
 	"a user of Kafka":       {spec: uri("kafkas://me@b1/events"), where: "spec.sink.uri", both: "must not contain a user or a password; put them into a Secret that spec.auth names"},
 	"a password":            {spec: uri("HTTPS://me:secret@sink:8443/a?b"), where: "spec.sink.uri", both: "must not contain a user or a password; put them into a Secret that spec.auth names"},
@@ -451,7 +452,7 @@ var rightSources = []string{
 	`{"sink":{"uri":"https://sink","audience":"` + strings.Repeat("a", 1024) + `","CACerts":"` + strings.Repeat("a", 64<<10) + `"}}`,
 	`"environment":{"id":"prod","source":"https://example.com/environments"}`, `"environment":{"id":"prod","source":"urn:env:a"}`, `"environment":{"id":"prod","source":"/env/a?b='c'#d"}`, `"environment":{"id":"prod","source":""}`,
 	`"ceOverrides":{"extensions":{"team":"Käse & Wein","traceparent":"x","partitionkey":"y"}}`,
-	uri("https://sink/a#b"), uri("http://[::1]:80?a=%20"), `{"sink":{"uri":"a?b=c","ref":{"apiVersion":"v1","kind":"Service","name":"cart"}}}`, `{"sink":{"ref":{"apiVersion":"a.example/v1","kind":"A","name":"a:b.c_D"}}}`,
+	uri("https://sink/a#b"), uri("http://sink#b"), `"environment":{"id":"prod","source":"http://env#prod"}`, uri("kafka://b/" + strings.Repeat("a", 249)), uri("http://[::1]:80?a=%20"), `{"sink":{"uri":"a?b=c","ref":{"apiVersion":"v1","kind":"Service","name":"cart"}}}`, `{"sink":{"ref":{"apiVersion":"a.example/v1","kind":"A","name":"a:b.c_D"}}}`,
 	`"ceOverrides":{"extensions":{"a":"` + strings.Repeat("b", 2048) + `","b":"` + strings.Repeat("b", 2046) + `"}}`,
 }
 
