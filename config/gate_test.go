@@ -97,6 +97,15 @@ func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	t.Run("rules of gates", func(t *testing.T) {
 		checkGateRules(t, untyped.Resource(v1alpha1.GateResource).Namespace("default"))
 	})
+	t.Run("words on durations", func(t *testing.T) {
+		for text, field := range map[string]string{"1d": "retryAfterMax", "00": "timeout", "PT2H": "timeout", "soon": "backoffDelay"} {
+			_, err := untyped.Resource(v1alpha1.SourceResource).Namespace("default").Create(ctx,
+				sourceOf(fmt.Sprintf(`"delivery":{%q:%q}`, field, text)), metav1.CreateOptions{})
+			if err == nil || !strings.Contains(err.Error(), "it must be a duration from PT0") || strings.Contains(err.Error(), "evaluating rule") {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	})
 	t.Run("rules of templates", func(t *testing.T) {
 		checkTemplateRules(t, untyped.Resource(v1alpha1.TemplateResource))
 	})

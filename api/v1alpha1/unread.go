@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"knative.dev/pkg/apis"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
@@ -20,7 +22,42 @@ import (
 func (s *CDEventSource) UnmarshalJSON(raw []byte) (err error) {
 	type plain CDEventSource
 	s.Unread, err = tolerant.Unmarshal(raw, (*plain)(s))
+	if err == nil && len(s.Spec.Filters) > 0 {
+		s.Unread = append(s.Unread, unknownInFilters(raw)...)
+	}
 	return err //nolint:wrapcheck // it says what was read
+}
+
+// maxUnknown and longestPath bound what is reported of fields that no filter has: the author of a source chooses their
+// number and their names.
+const (
+	maxUnknown  = 4
+	longestPath = 256
+)
+
+// unknownInFilters returns the fields of filters that no filter has. Within all, any and not, the API server neither
+// refuses nor drops them, because a schema cannot contain itself. A filter without what was misspelled passes more than
+// was meant.
+func unknownInFilters(raw []byte) (problems []tolerant.FieldError) {
+	type plain CDEventSource
+	unknown, err := kjson.UnmarshalStrict(raw, new(plain), kjson.DisallowUnknownFields)
+	if err != nil {
+		return nil // what cannot be read is reported already
+	}
+	for _, u := range unknown {
+		var at kjson.FieldError
+		if !errors.As(u, &at) || !strings.HasPrefix(at.FieldPath(), "spec.filters[") || len(problems) == maxUnknown {
+			continue
+		}
+		const fields = "of exact, prefix, suffix, all, any, not, cesql"
+		if path := at.FieldPath(); len(path) <= longestPath {
+			problems = append(problems, tolerant.FieldError{Path: path, Message: "is not a field of a filter; use one " + fields})
+		} else {
+			filter, _, _ := strings.Cut(path, "]")
+			problems = append(problems, tolerant.FieldError{Path: filter + "]", Message: "contains a field that is none " + fields})
+		}
+	}
+	return problems
 }
 
 // UnmarshalJSON implements json.Unmarshaler, as that of a source does.

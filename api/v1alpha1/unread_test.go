@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,33 @@ func TestOneBadObjectDoesNotBreakTheList(t *testing.T) {
 	}
 	if err := gates.Items[1].Validate(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A misspelled field of a nested filter, which the API server stores, must not make the filter pass more than was meant.
+func TestUnknownFieldsOfFilters(t *testing.T) {
+	t.Parallel()
+	const right = `{"exact":{"type":"a","Type":"b"}}`
+	for filters, want := range map[string]string{
+		`[` + right + `]`: "",
+		`[{"any":[` + right + `,{"not":{"all":[` + right + `]}}]}]`:           "",
+		`[{"any":[` + right + `,{"exact":{"type":"a"},"Prefix":{"a":"b"}}]}]`: "spec.filters[0].any[1].Prefix is not a field of a filter; use one of exact,",
+		`[` + right + `,{"not":{"not":{"exakt":null,"cesql":"TRUE"}}}]`:       "spec.filters[1].not.not.exakt is not a field",
+		`[{"not":{"cesql":"TRUE","` + strings.Repeat("a", 300) + `":1}}]`:     "spec.filters[0] contains a field that is none of exact,",
+	} {
+		var s CDEventSource
+		err := json.Unmarshal([]byte(`{"metadata":{"name":"a"},"spec":{"sink":{"uri":"http://sink"},"more":1,"filters":`+filters+`},"status":{"more":1}}`), &s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" && len(s.Unread) > 0 || want != "" && (len(s.Unread) != 1 || !strings.HasPrefix(s.Unread[0].Error(), want)) {
+			t.Errorf("%s: %v, want %q", filters, s.Unread, want)
+		}
+	}
+	var s CDEventSource
+	err := json.Unmarshal([]byte(`{"spec":{"filters":[{"not":{"a":1,"b":2,"c":3,"d":4,"e":5}}]}}`), &s)
+	if err != nil || len(s.Unread) != maxUnknown {
+		t.Errorf("%v, %v", s.Unread, err)
 	}
 }
 

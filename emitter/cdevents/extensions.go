@@ -3,6 +3,7 @@
 package cdevents
 
 import (
+	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -51,18 +52,26 @@ func extensions(
 		// Knative allows upper-case letters, CloudEvents does not (spec.md, Attribute Naming
 		// Convention), and its SDK folds them.
 		name, value := strings.ToLower(key), strings.TrimSpace(profile.Extensions[key])
-		switch {
-		case slices.Contains(reserved, name):
-			n.add(clip(key), "ceOverrides left out: an attribute that CDEvents defines cannot be overridden")
-		case !v1alpha1.IsAttribute(name):
-			n.add(clip(key), "ceOverrides left out: a name must consist of letters and digits")
-		case value == "" || !printable(value):
-			n.add(clip(key), "ceOverrides left out: a value must not be empty or hold control characters")
-		default:
-			all[name] = value
+		if err := CheckExtension(name, value); err != nil {
+			n.add(clip(key), "ceOverrides left out: %v", err)
+			continue
 		}
+		all[name] = value
 	}
 	return all
+}
+
+// CheckExtension returns why a source cannot add an attribute with this name and value; nil if it can.
+func CheckExtension(name, value string) error {
+	switch value = strings.TrimSpace(value); {
+	case slices.Contains(reserved, name):
+		return errors.New("an attribute that CDEvents defines cannot be overridden")
+	case !v1alpha1.IsAttribute(name):
+		return errors.New("a name must consist of letters and digits")
+	case value == "" || !printable(value):
+		return errors.New("a value must not be empty or hold control characters")
+	}
+	return nil
 }
 
 // printable reports whether CloudEvents can carry s (spec.md, Type System, String), both in a

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,9 +153,9 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		absolute(c.Data, "cluster-uri", &s.ClusterURI),
 		cm.As("environment-id", &s.Environment.ID)(c.Data),
 		absolute(c.Data, "environment-source", &s.Environment.Source),
-		cm.As("rollback-traffic", &s.RollbackTraffic)(c.Data),
-		cm.As("rollback-template", &s.RollbackTemplate)(c.Data),
-		cm.As("rollback-withdrawn", &s.RollbackWithdrawn)(c.Data),
+		boolean(c.Data, "rollback-traffic", &s.RollbackTraffic),
+		boolean(c.Data, "rollback-template", &s.RollbackTemplate),
+		boolean(c.Data, "rollback-withdrawn", &s.RollbackWithdrawn),
 		span(c.Data, "shifted-min-interval", maxSpan, &s.ShiftedMinInterval),
 		span(c.Data, "stabilization-window", maxSpan, &s.StabilizationWindow),
 		list(c.Data, SinkHostsKey, &s.SinkHosts),
@@ -212,6 +213,23 @@ func Unknown(c *corev1.ConfigMap) []string {
 	return out
 }
 
+// boolean parses true or false.
+func boolean(data map[string]string, key string, into *bool) error {
+	text, given := data[key]
+	if !given {
+		return nil
+	}
+	value, err := strconv.ParseBool(strings.TrimSpace(text))
+	if err != nil {
+		return fmt.Errorf("%s is %q; it must be true or false", key, text)
+	}
+	*into = value
+	return nil
+}
+
+// port matches what follows the name of a host, which would be the scheme of a URI.
+var port = regexp.MustCompile(`^[0-9]*$`)
+
 // absolute parses an absolute URI. An empty value means that it is not set.
 func absolute(data map[string]string, key string, into *string) error {
 	var value string
@@ -220,7 +238,7 @@ func absolute(data map[string]string, key string, into *string) error {
 	}
 	u, err := url.Parse(value)
 	// A URI that CloudEvents cannot carry would make every event invalid.
-	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
+	if err != nil || !u.IsAbs() || (u.Host == "" && port.MatchString(u.Opaque)) || !cdevents.IsURI(value) {
 		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key,
 			sanitize.WithoutCredentials(value))
 	}
@@ -278,6 +296,9 @@ var kindName = regexp.MustCompile(
 	`^[A-Z][A-Za-z0-9]{0,62}\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`,
 )
 
+// version matches the version that kubectl takes between a kind and its group.
+var version = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?\..*\.`)
+
 // maxKinds bounds the kinds: each costs an informer.
 const maxKinds = 64
 
@@ -295,6 +316,10 @@ func kinds(data map[string]string, into *[]schema.GroupKind) error {
 		if len(name) > maxHost || !kindName.MatchString(name) {
 			return fmt.Errorf("%s names %q; it must list kinds with their groups, such as Cluster.cluster.x-k8s.io",
 				EnvironmentKindsKey, name)
+		}
+		if of := schema.ParseGroupKind(name); version.MatchString(of.Group) {
+			_, group, _ := strings.Cut(of.Group, ".")
+			return fmt.Errorf("%s names %q; all versions of a kind count, so use %s.%s", EnvironmentKindsKey, name, of.Kind, group)
 		}
 		names = append(names, name)
 	}

@@ -65,6 +65,9 @@ func TestSettings(t *testing.T) {
 			map[string]string{"environment-kinds": ""},
 			func(s *Settings) { s.EnvironmentKinds = nil },
 		},
+		{"lines", map[string]string{"rollback-traffic": "false\n", "rollback-template": " True"}, func(s *Settings) {
+			s.RollbackTraffic = false
+		}},
 		{"a URN as cluster URI", map[string]string{"cluster-uri": "urn:example:cluster"}, func(s *Settings) {
 			s.ClusterURI = "urn:example:cluster"
 		}},
@@ -110,6 +113,15 @@ func TestInvalidValuesAreRefusedByKey(t *testing.T) {
 		}
 		if _, err := read(map[string]string{key: most + "1s"}); err == nil || !strings.Contains(err.Error(), "it must be between 0s and "+most) {
 			t.Errorf("%s of more than %s: %v", key, most, err)
+		}
+	}
+	for _, tc := range []struct{ key, value, says string }{
+		{"rollback-traffic", "yes", `rollback-traffic is "yes"; it must be true or false`},
+		{"cluster-uri", "cluster.example:6443", `"cluster.example:6443", which is not an absolute URI; use one such as https://`},
+		{"environment-kinds", "Cluster.v1beta1.cluster.x-k8s.io", "so use Cluster.cluster.x-k8s.io"},
+	} {
+		if _, err := read(map[string]string{tc.key: tc.value}); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s=%q: %v", tc.key, tc.value, err)
 		}
 	}
 	// CloudEvents cannot carry these URIs, so no event could be sent.

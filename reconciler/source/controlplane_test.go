@@ -61,17 +61,17 @@ func TestInvalidSourceDoesNotAffectOthers(t *testing.T) {
 		reason    string
 		says      string
 	}{
-		"good":     {},
-		"filter":   {v1alpha1.SourceConditionValid, "InvalidField", "spec.filters[0].all[0].exact must be an object"},
-		"uri":      {v1alpha1.SourceConditionSinkProvided, "InvalidField", "spec.sink.uri is not a valid URI: missing ']' in host"},
-		"letters":  {v1alpha1.SourceConditionDeadLetterSinkResolved, "InvalidField", "spec.delivery.deadLetterSink.uri is not a valid URI"},
-		"both-uri": {v1alpha1.SourceConditionSinkProvided, "InvalidField", "spec.sink.uri is not a valid URI"},
+		"good":       {},
+		"misspelled": {v1alpha1.SourceConditionValid, "InvalidField", "spec.filters[0].not.Exact is not a field of a filter; use one of exact"},
+		"filter":     {v1alpha1.SourceConditionValid, "InvalidField", "spec.filters[0].all[0].exact must be an object"},
+		"uri":        {v1alpha1.SourceConditionSinkProvided, "InvalidField", "spec.sink.uri is not a valid URI: first path segment in URL cannot contain colon"},
+		"letters":    {v1alpha1.SourceConditionDeadLetterSinkResolved, "InvalidField", "spec.delivery.deadLetterSink.uri is not a valid URI"},
 	}
 	create("CDEventSource", `"metadata":{"name":"good"},"spec":{`+good+`}`)
 	create("CDEventSource", `"metadata":{"name":"filter"},"spec":{`+good+`,"filters":[{"all":[{"exact":5}]}]}`)
-	create("CDEventSource", `"metadata":{"name":"uri"},"spec":{"sink":{"uri":"http://[::1"}}`)
-	create("CDEventSource", `"metadata":{"name":"letters"},"spec":{`+good+`,"delivery":{"deadLetterSink":{"uri":"http://[::1"}}}`)
-	create("CDEventSource", `"metadata":{"name":"both-uri"},"spec":{"sink":{"ref":{"apiVersion":"v1","kind":"Service","name":"a"},"uri":"/%zz"}}`)
+	create("CDEventSource", `"metadata":{"name":"misspelled"},"spec":{`+good+`,"filters":[{"not":{"cesql":"TRUE","Exact":{"type":"a"}}}]}`)
+	create("CDEventSource", `"metadata":{"name":"uri"},"spec":{"sink":{"ref":{"apiVersion":"v1","kind":"Service","name":"a"},"uri":"1:2"}}`)
+	create("CDEventSource", `"metadata":{"name":"letters"},"spec":{`+good+`,"delivery":{"deadLetterSink":{"ref":{"apiVersion":"v1","kind":"Service","name":"a"},"uri":"1:2"}}}`)
 	create("CDEventSubject", `"metadata":{"name":"service-u"},"spec":{"apiVersion":"serving.knative.dev/v1","kind":"Service","name":"cart","uid":"u"},"status":{"pending":1,"oldestPending":"2026-05-04T12:00:00Z"}`)
 
 	sources := client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)

@@ -71,6 +71,28 @@ func TestInvalidReference(t *testing.T) {
 	}
 }
 
+// An embedded gate is read as strictly as the API server reads a CanaryGate.
+func TestEmbeddedGate(t *testing.T) {
+	t.Parallel()
+	for spec, wrong := range map[string]string{
+		`{"service":"s","dryRun":true,"schedule":{"warmup":"0","timeout":"1.5h"}}`: "",
+		`{"service":"s","dryrun":true}`:                                            `unknown field "dryrun"`,
+		`{"service":"s","DryRun":true}`:                                            `unknown field "DryRun"`,
+		`{"service":"s","schedule":{"Timeout":"1h"}}`:                              `unknown field "schedule.Timeout"`,
+		`{"service":"s","schedule":{"timeout":"1d"}}`:                              "is not a duration",
+		`{"service":"s","metrics":[{"type":5}]}`:                                   "cannot unmarshal number",
+		`{"service":"s","historyLimit":1,"service":"t"}`:                           `duplicate field "service"`,
+		`"s"`: "cannot unmarshal string",
+	} {
+		// Not as an object, which cannot have a field twice.
+		r := &Run{Spec: Spec{CustomSpec: &Embedded{APIVersion: "knative-cdevents.dev/v1alpha1", Kind: "CanaryGate", Spec: []byte(spec)}}}
+		_, p := r.Request()
+		if wrong == "" && p != nil || wrong != "" && (p == nil || p.Reason != InvalidSpec || !strings.Contains(p.Message, wrong)) {
+			t.Errorf("%s: %v, want %q", spec, p, wrong)
+		}
+	}
+}
+
 func TestParamsChangeTheGate(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"gate","value":"g"},{"name":"service","value":"s"},{"name":"canary","value":"s-2"},

@@ -3,7 +3,6 @@
 package customrun
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	kjson "sigs.k8s.io/json"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -153,9 +154,12 @@ func (r *Run) Request() (*Request, *Problem) {
 	case own != nil:
 		a.spec = &v1alpha1.CanaryGateSpec{}
 		if len(own.Spec) > 0 {
-			d := json.NewDecoder(bytes.NewReader(own.Spec))
-			d.DisallowUnknownFields()
-			if err := d.Decode(a.spec); err != nil {
+			// As strict as the API server with a gate: the names of fields have upper and lower case.
+			unknown, err := kjson.UnmarshalStrict(own.Spec, a.spec)
+			if err == nil && len(unknown) > 0 {
+				err = unknown[0]
+			}
+			if err != nil {
 				return nil, invalid(InvalidSpec, "spec.customSpec.spec is not the spec of a CanaryGate: %s", err)
 			}
 		}

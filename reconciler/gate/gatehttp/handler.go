@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -150,7 +151,11 @@ func drained(w http.ResponseWriter, r *http.Request) bool {
 func unsplitPasses(r *http.Request) (bool, error) {
 	const parameter, value = "unsplit", "pass"
 	passes := false
-	for name, values := range r.URL.Query() {
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return false, fmt.Errorf("the query cannot be read (%w); the only parameter is %s=%s", err, parameter, value)
+	}
+	for name, values := range given {
 		if name != parameter || len(values) != 1 || values[0] != value {
 			return false, fmt.Errorf("%s=%s is not a parameter; the only parameter is %s=%s", name, strings.Join(values, ","),
 				parameter, value)

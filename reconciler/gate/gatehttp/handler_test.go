@@ -182,6 +182,8 @@ func TestRejectedRequests(t *testing.T) {
 		"a large body":        {judged("Pass"), asIs, "POST", gate, strings.Repeat("a", maxBody+1), 413, "65536 bytes"},
 		"another parameter":   {judged("Pass"), asIs, "GET", gate + "?revision=cart-2", "", 400, "only parameter is unsplit=pass"},
 		"another value":       {judged("Pass"), asIs, "GET", gate + "?unsplit=true", "", 400, "only parameter is unsplit=pass"},
+		"half a parameter":    {judged("Pass"), asIs, "GET", gate + "?unsplit=%zz", "", 400, "only parameter is unsplit=pass"},
+		"two parameters":      {judged("Pass"), asIs, "POST", gate + "?unsplit=pass;a=b", "", 400, "only parameter is unsplit=pass"},
 		"no token":            {judged("Pass"), func(h *Handler) { h.Guard = guard{&authserver.RefusedError{Status: 401, Message: "who"}} }, "GET", gate, "", 401, "who"},
 		"no permission":       {judged("Pass"), func(h *Handler) { h.Guard = guard{&authserver.RefusedError{Status: 403, Message: "no"}} }, "GET", "/v1/gates/shop/till", "", 403, "no"},
 		"no API server":       {judged("Pass"), func(h *Handler) { h.Guard = guard{errors.New("internal detail")} }, "GET", gate, "", 503, "try again"},

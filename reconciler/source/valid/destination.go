@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	segment "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"knative.dev/pkg/apis"
@@ -64,6 +65,10 @@ func Destination(field, namespace string, d *duckv1.Destination, schemes transpo
 			return Problemf(InvalidReference, "%s.ref.%s has more than %d bytes; use a shorter one", field, part.name,
 				part.atMost)
 		}
+	}
+	// Nothing has such a name, and a client does not even ask for it.
+	if wrong := segment.IsValidPathSegmentName(d.Ref.Name); len(wrong) > 0 {
+		return Problemf(InvalidReference, "%s.ref.name is %q; it %s", field, d.Ref.Name, strings.Join(wrong, "; it "))
 	}
 	return checkReach(field, namespace, d.Ref)
 }

@@ -194,11 +194,17 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	case size > 4*maxText:
 		return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, "+
 			"because they are part of every event", size, 4*maxText)
-	case len(bad) == 0:
-		return nil
+	case len(bad) > 0:
+		return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
+			"(only lowercase letters and digits): %s", strings.Join(bad, ", "))
 	}
-	return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has names that CloudEvents does not allow "+
-		"(only lowercase letters and digits): %s", strings.Join(bad, ", "))
+	// Left out of each event, they would be missed late.
+	for _, name := range slices.Sorted(maps.Keys(s.Spec.CloudEventOverrides.Extensions)) {
+		if err := cdevents.CheckExtension(name, s.Spec.CloudEventOverrides.Extensions[name]); err != nil {
+			return Problemf(InvalidOverrides, "spec.ceOverrides.extensions has %s, but %v", name, err)
+		}
+	}
+	return nil
 }
 
 // checkForm bounds the size that the spec adds to each journaled event. It counts JSON,
