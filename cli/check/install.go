@@ -101,14 +101,14 @@ func (c *Checker) webhook(ctx context.Context) Result {
 	return fine(name, "%s", readiness(d))
 }
 
-// trial is a source that nothing but the webhook refuses: the pattern of the schema lets its environment pass.
+// trial is a source that nothing but the webhook refuses: a schema cannot parse CESQL.
 func trial(namespace string) *v1alpha1.CDEventSource {
 	s := &v1alpha1.CDEventSource{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "check-"},
 	}
 	s.Spec.Sink.URI = apis.HTTP("example.com")
-	s.Spec.Environment = &v1alpha1.Environment{ID: "check", Source: "%zz"}
+	s.Spec.Filters = []v1alpha1.Filter{{CESQL: "("}}
 	return s
 }
 
@@ -122,7 +122,7 @@ func (c *Checker) refuses(ctx context.Context) Result {
 			Check: name, State: Failure, What: "it does not check sources: the API server would store a wrong one (a dry run)",
 			Do: "Apply the manifests of the webhook again: its ValidatingWebhookConfiguration has no effect",
 		}
-	case strings.Contains(err.Error(), "spec.environment.source"):
+	case strings.Contains(err.Error(), "admission webhook") && strings.Contains(err.Error(), "spec.filters"):
 		return fine(name, "it refused a wrong source, as it should (a dry run in namespace %s)", c.tryIn())
 	case apierrors.IsForbidden(err):
 		return Result{
