@@ -68,6 +68,8 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 	ctx := t.Context()
 	s.source("source", service("sink"), production)
 	app := s.sharded()
+	// A split that comes before the cluster has settled would not wait for it.
+	s.sink.atLeast(t, []string{deployed}, func(e event) bool { return e.Header.Get("Ce-Type") == deployed })
 	truth := s.canaryOfFive(app, 2000)
 	m := s.sameAsMeasured(app, truth)
 	t.Logf("by entry, from queue-proxy alone: %v\nby handling: %v", m.Counts("canary_entry_requests_total", "code_class"), m.Counts("canary_handled_requests_total", "outcome"))
