@@ -141,8 +141,10 @@ func TestCommands(t *testing.T) {
 	t.Run("version", func(t *testing.T) { f.version(t, admin) })
 	t.Run("not installed", func(t *testing.T) {
 		f.uninstall(t)
-		for _, args := range []string{"list -n shop", "gate cart -n shop", "why -n shop", "history cart -n shop", "watch -n shop",
-			"create gate a -n shop --service cart", "create source a -n shop --sink svc:a --dry-run=server"} {
+		for _, args := range []string{
+			"list -n shop", "gate cart -n shop", "why -n shop", "history cart -n shop", "watch -n shop",
+			"create gate a -n shop --service cart", "create source a -n shop --sink svc:a --dry-run=server",
+		} {
 			got := run(t, admin, "", strings.Fields(args)...)
 			if got.errors(t, "knative-cdevents is not installed in this cluster"); command.Code(got.failed) != 3 {
 				t.Errorf("%s: the exit code is %d", args, command.Code(got.failed))
