@@ -165,7 +165,7 @@ func (f *fleetOf) wait(t *testing.T, config string) {
 		{"ends before the next look", "--canary cart-00005", func() { f.next(t, "cart-00005", verdict.Pass, "cart-00006") }, 0, "cart-00005: Pass\n"},
 		{"ends before the next look, without a name", "--for=verdict=Fail", func() { f.next(t, "cart-00006", verdict.Fail, "cart-00007") }, 0, "cart-00006: Fail\n"},
 		{"has ended some time ago", "--canary cart-00005 --timeout 1s", nil, 3, "no run on cart-00005 yet"},
-		{"takes too long", "--canary cart-00009 --timeout 1s", nil, 3, "no run on cart-00009 yet"},
+		{"takes too long", "--canary cart-00009 --timeout 5s", nil, 3, "no run on cart-00009 yet"},
 	} {
 		if strings.Contains(c.name, "superseded") {
 			f.judge(t, "cart-00003", verdict.Superseded, "SplitChanged")

@@ -137,11 +137,11 @@ func (w *gateWaiter) wait(
 			}
 		}
 	}, func(err error) { w.note("note: the API server does not answer, trying again: %v", err) })
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !late(ctx, err) {
 		return err
 	}
 	g, err := r.Gate(ctx, namespace, w.name)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !late(ctx, err) {
 		return err
 	}
 	if err == nil {
@@ -167,6 +167,12 @@ func (w *gateWaiter) wait(
 		}
 		return fmt.Errorf("waiting for gate %s: %w", w.name, ctx.Err())
 	}
+}
+
+// late reports whether a request failed because the time is over, or would have been: client-go's rate limiter says that
+// in advance, with an error of no type.
+func late(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || strings.Contains(err.Error(), "would exceed context deadline")
 }
 
 // look prints what changed, and ends the waiting if the run has ended.
