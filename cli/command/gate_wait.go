@@ -169,7 +169,7 @@ func (w *gateWaiter) wait(
 	}
 }
 
-// late reports whether a request failed because the time is over, or would have been: client-go's rate limiter says that
+// late reports whether a request failed because the time is over, or would have been: client-go's rate limiter says so
 // in advance, with an error of no type.
 func late(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || strings.Contains(err.Error(), "would exceed context deadline")
