@@ -372,9 +372,12 @@ func (b *builder) releasePending() {
 	}
 }
 
-// flushPending announces the pending change of the primary before the next transition. Late, it is
-// still true, and must not be skipped.
+// flushPending announces the first deployment, or the change of the primary, that waits for the cluster before the next
+// transition. Late, it is still true, and must not be skipped.
 func (b *builder) flushPending(details *ClusterDetails) {
+	if b.settling() {
+		b.deploy(details)
+	}
 	if b.m.Pending == nil {
 		return
 	}

@@ -198,9 +198,6 @@ func (b *builder) gone() {
 	if b.m.Held != nil {
 		b.flushHeld()
 	}
-	if b.settling() {
-		b.deploy(b.clusterDetails(false))
-	}
 	for _, kind := range incidents {
 		if e := b.m.Episodes[kind]; e != nil {
 			b.resolve(kind, e, ReasonRemoved)

@@ -39,9 +39,6 @@ func (b *builder) adoptRemade(old KnownRevision) (differs bool) {
 
 func (b *builder) applySplit(r *Route) {
 	b.flushPending(b.clusterDetails(false))
-	if b.settling() {
-		b.deploy(b.clusterDetails(false))
-	}
 	before, old, remade := b.m.Traffic, b.m.primary(), false
 	if b.m.Held != nil && !r.Rollout && r.Traffic.whole() == "" {
 		// A user changed the split while steps of the rollout were held. Its last step is announced
