@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -200,4 +201,15 @@ type GateObject struct {
 	Name string `json:"name"`
 	// uid is the UID of the object.
 	UID types.UID `json:"uid"`
+}
+
+// Obstacle returns the condition that says why the gate cannot start a run, whatever its Service does: its spec or its
+// template is wrong. It is nil if neither is.
+func (s *CanaryGateStatus) Obstacle() *apis.Condition {
+	for _, of := range []apis.ConditionType{GateValid, GateTemplateApplied} {
+		if c := s.GetCondition(of); c.IsFalse() {
+			return c
+		}
+	}
+	return nil
 }

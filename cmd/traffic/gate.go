@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
@@ -53,10 +52,8 @@ func (a asking) measurable(ctx context.Context, read gateReader) error {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 		measured := gate.Status.GetCondition(v1alpha1.GateMeasured)
-		for _, of := range []apis.ConditionType{v1alpha1.GateTemplateApplied, v1alpha1.GateValid} {
-			if c := gate.Status.GetCondition(of); c.IsFalse() {
-				measured = c
-			}
+		if wrong := gate.Status.Obstacle(); wrong != nil {
+			measured = wrong
 		}
 		switch {
 		case measured.IsTrue():

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -78,7 +77,7 @@ func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answe
 
 // judge sets the verdict if the last run judged the current split.
 func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
-	run, wrong := gate.Status.Run, obstacle(gate)
+	run, wrong := gate.Status.Run, gate.Status.Obstacle()
 	without := func(reason, message string) {
 		a.Verdict, a.Reasons, a.Message = verdict.Running, []string{reason}, message
 	}
@@ -107,16 +106,6 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 				run.Verdict)
 		}
 	}
-}
-
-// obstacle returns the condition that says why the gate cannot start a run; nil if there is none.
-func obstacle(gate *v1alpha1.CanaryGate) *apis.Condition {
-	for _, of := range []apis.ConditionType{v1alpha1.GateValid, v1alpha1.GateTemplateApplied} {
-		if c := gate.Status.GetCondition(of); c.IsFalse() {
-			return c
-		}
-	}
-	return nil
 }
 
 // ofCurrentSplit reports whether a run judged the current split of the Service that the gate names.
