@@ -96,11 +96,7 @@ func (e *env) showComparison(c *compare.Comparison, namespace string, wide bool)
 		e.note("note: %s", n)
 	}
 	if len(c.Rows) == 0 {
-		in := ""
-		if namespace != "" {
-			in = " in namespace " + namespace
-		}
-		e.note("No finished run of a gate has been kept since %s%s", e.stamp(c.Since), in)
+		e.note("No finished run of a gate has been kept since %s%s", e.stamp(c.Since), in(namespace))
 		return
 	}
 	t := &screen.Table{

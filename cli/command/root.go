@@ -154,6 +154,14 @@ func (e *env) reporter(r report.Reads) *report.Reporter {
 
 func (e *env) clock() advice.Clock { return advice.Clock{Now: e.Now(), System: e.system} }
 
+// in says in which namespace nothing was found; nothing if all were searched.
+func in(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " in namespace " + namespace
+}
+
 // note tells something beside the result, on the error stream.
 func (e *env) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.ErrOut, format+"\n", screen.Args(args)...) // there is no third stream to report this on

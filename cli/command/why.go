@@ -79,10 +79,7 @@ func findingNames(d *report.Diagnosis) []string {
 }
 
 func (e *env) showDiagnosis(d *report.Diagnosis, namespace string, named bool) {
-	shown, works, in := 0, 0, ""
-	if namespace != "" {
-		in = " in namespace " + namespace
-	}
+	shown, works := 0, 0
 	for _, f := range d.Findings {
 		if f.State == advice.Works && !named {
 			works++
@@ -97,7 +94,7 @@ func (e *env) showDiagnosis(d *report.Diagnosis, namespace string, named bool) {
 	}
 	switch {
 	case shown == 0 && works == 0:
-		e.note("There is nothing to look at: no sources, gates or Services" + in)
+		e.note("There is nothing to look at: no sources, gates or Services%s", in(namespace))
 	case shown == 0:
 		e.Screen.Printf("Nothing is wrong. Looked at: sources, gates and Services, %d in all.\n", works)
 	case works > 0:

@@ -69,7 +69,7 @@ func TestBadRelease(t *testing.T) {
 	w.must(err)
 	a.take("alert", shot{URL: at + "/classic/alerts", Words: []string{"CanaryFailed (1 active)"}, Width: 900, Press: ".alert-danger.alert_header", Hide: "tr.alert-success"})
 	w.withdraws("cart")
-	w.sink.atLeast(t, []string{rolledBack}, func(e event) bool { return e.Header.Get("Ce-Type") == rolledBack })
+	w.sink.atLeast(t, []string{rolledBack}, typed(rolledBack))
 	w.resolves("CanaryFailed", of)
 	closed := a.types("cart", "kubectl cdevents why -n $NS", "kubectl cdevents history $NAME -n $NS")
 	a.terminal("after", 0, closed, "Nothing is wrong", "service.rolledback")
@@ -118,7 +118,7 @@ func (w *watched) judgedCart() *kit.Cart {
 	app := suite.Carts.Sharded(w.ns, image)
 	app.Annotations = map[string]string{"cdevents.knative-cdevents.dev/commit-time": ago(25 * time.Minute), "cdevents.knative-cdevents.dev/pipeline-started": ago(3 * time.Minute)}
 	w.must(suite.Carts.Deploy(w.Context(), app))
-	w.sink.atLeast(w.T, []string{deployed}, func(e event) bool { return e.Header.Get("Ce-Type") == deployed })
+	w.sink.atLeast(w.T, []string{deployed}, typed(deployed))
 	app.CanaryAnnotations = map[string]string{"cdevents.knative-cdevents.dev/commit-time": ago(20 * time.Minute), "cdevents.knative-cdevents.dev/pipeline-started": ago(2 * time.Minute)}
 	w.must(suite.Carts.ReleaseCanary(w.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 	w.watches("4m")

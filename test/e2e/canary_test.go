@@ -69,7 +69,7 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 	s.source("source", service("sink"), production)
 	app := s.sharded()
 	// A split that comes before the cluster has settled would not wait for it.
-	s.sink.atLeast(t, []string{deployed}, func(e event) bool { return e.Header.Get("Ce-Type") == deployed })
+	s.sink.atLeast(t, []string{deployed}, typed(deployed))
 	truth := s.canaryOfFive(app, 2000)
 	m := s.sameAsMeasured(app, truth)
 	t.Logf("by entry, from queue-proxy alone: %v\nby handling: %v", m.Counts("canary_entry_requests_total", "code_class"), m.Counts("canary_handled_requests_total", "outcome"))
@@ -197,5 +197,5 @@ func (s *scene) eventsWith(types ...string) []event {
 
 // find returns the index of the first event of a type; -1 if there is none.
 func find(all []event, typ string) int {
-	return slices.IndexFunc(all, func(e event) bool { return e.Header.Get("Ce-Type") == typ })
+	return slices.IndexFunc(all, typed(typ))
 }

@@ -24,7 +24,7 @@ const quick = `{"spec": {
 // receivesOnly waits until the sink has an event of one type, and fails if it has one of the other.
 func (s *scene) receivesOnly(want, never string) {
 	s.Helper()
-	s.sink.atLeast(s.T, []string{want}, func(e event) bool { return e.Header.Get("Ce-Type") == want })
+	s.sink.atLeast(s.T, []string{want}, typed(want))
 	all, err := s.sink.events(s.Context())
 	s.must(err)
 	if slices.Contains(typesOf(all), never) {

@@ -65,7 +65,7 @@ func TestTektonStarts(t *testing.T) {
 	}
 	s.split("1=90,2=10")
 	// Neither the rollout's own events nor the duplicate in the other mode start anything.
-	s.sink.atLeast(t, []string{shifted}, about("cart"), func(e event) bool { return e.Header.Get("Ce-Type") == shifted })
+	s.sink.atLeast(t, []string{shifted}, about("cart"), typed(shifted))
 	time.Sleep(still)
 	all, err := s.list(t.Context(), pipelineRuns, "")
 	s.must(err)
@@ -110,7 +110,7 @@ func TestTektonGateThatNeverRan(t *testing.T) {
 		t.Errorf("it was not rolled back: %s", shift)
 	}
 	s.await(taskRuns, run, "rollback", done)
-	s.sink.atLeast(t, []string{rolledBack}, func(e event) bool { return e.Header.Get("Ce-Type") == rolledBack })
+	s.sink.atLeast(t, []string{rolledBack}, typed(rolledBack))
 }
 
 // TestTektonRefuses starts rollouts that must not move any traffic.

@@ -175,6 +175,11 @@ func about(name string) func(event) bool {
 	return func(e event) bool { return e.cd.CustomData.Knative.Name == name }
 }
 
+// typed selects the events of a type.
+func typed(want string) func(event) bool {
+	return func(e event) bool { return e.Header.Get("Ce-Type") == want }
+}
+
 // at selects the events that were sent to a path.
 func at(path string) func(event) bool {
 	return func(e event) bool { return e.Path == path }

@@ -96,7 +96,7 @@ func TestOneTrace(t *testing.T) {
 	s.must(suite.Controller.Restart(ctx))
 	s.must(suite.Controller.WaitLeader(ctx))
 	s.must(suite.Services.Update(ctx, s.ns, "shop", func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Revision: second, Percent: 100}) }))
-	s.sink.atLeast(t, []string{upgraded}, about("shop"), func(e event) bool { return e.Header.Get("Ce-Type") == upgraded })
+	s.sink.atLeast(t, []string{upgraded}, about("shop"), typed(upgraded))
 	id, spans := s.traced(c, second, "build", "knative-revision.ready", "traffic shifted: ", "service.upgraded", "rollout of "+second, "send to ")
 	if id != pipeline {
 		t.Errorf("the trace is %s, and the pipeline's is %s", id, pipeline)

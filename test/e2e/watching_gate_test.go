@@ -53,7 +53,7 @@ func TestGateThatWatches(t *testing.T) {
 	if run.Verdict != verdict.Fail || run.Canary.Name != app.Canary() || run.Baseline.Name != app.Stable() || run.Report.Canary.Requests < 100 {
 		t.Errorf("the run ended as %s", compact(run))
 	}
-	s.sink.atLeast(t, []string{judged}, func(e event) bool { return e.Header.Get("Ce-Type") == judged })
+	s.sink.atLeast(t, []string{judged}, typed(judged))
 	events, err := s.sink.events(ctx)
 	s.must(err)
 	e := events[find(events, judged)]

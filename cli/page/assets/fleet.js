@@ -45,7 +45,7 @@ function finding(f, scope) {
 // command offers to copy the command that an advice contains.
 export function command(text) {
   const found = /(kubectl|kn) .*$/.exec(text)
-  return found && [' ', h('button', { class: 'small', 'data-do': 'copy', 'data-text': found[0].replace(/\)$/, ''), 'aria-label': `Copy ${found[0]}` }, 'Copy')]
+  return found && [' ', h('button', { class: 'small', 'data-do': 'copy', 'data-text': found[0], 'aria-label': `Copy ${found[0]}` }, 'Copy')]
 }
 
 const cell = (title, ...children) => h('td', { role: 'cell', 'data-title': title }, children)
