@@ -49,12 +49,12 @@ func unknownInFilters(raw []byte) (problems []tolerant.FieldError) {
 		if !errors.As(u, &at) || !strings.HasPrefix(at.FieldPath(), "spec.filters[") || len(problems) == maxUnknown {
 			continue
 		}
-		const fields = "of exact, prefix, suffix, all, any, not, cesql"
+		const right = "use one of exact, prefix, suffix, all, any, not, cesql"
 		if path := at.FieldPath(); len(path) <= longestPath {
-			problems = append(problems, tolerant.FieldError{Path: path, Message: "is not a field of a filter; use one " + fields})
+			problems = append(problems, tolerant.FieldError{Path: path, Message: "is not a field of a filter; " + right})
 		} else {
 			filter, _, _ := strings.Cut(path, "]")
-			problems = append(problems, tolerant.FieldError{Path: filter + "]", Message: "contains a field that is none " + fields})
+			problems = append(problems, tolerant.FieldError{Path: filter + "]", Message: "contains a field that no filter has; " + right})
 		}
 	}
 	return problems

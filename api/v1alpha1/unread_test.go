@@ -60,7 +60,7 @@ func TestUnknownFieldsOfFilters(t *testing.T) {
 		`[{"any":[` + right + `,{"not":{"all":[` + right + `]}}]}]`:           "",
 		`[{"any":[` + right + `,{"exact":{"type":"a"},"Prefix":{"a":"b"}}]}]`: "spec.filters[0].any[1].Prefix is not a field of a filter; use one of exact,",
 		`[` + right + `,{"not":{"not":{"exakt":null,"cesql":"TRUE"}}}]`:       "spec.filters[1].not.not.exakt is not a field",
-		`[{"not":{"cesql":"TRUE","` + strings.Repeat("a", 300) + `":1}}]`:     "spec.filters[0] contains a field that is none of exact,",
+		`[{"not":{"cesql":"TRUE","` + strings.Repeat("a", 300) + `":1}}]`:     "spec.filters[0] contains a field that no filter has; use one of exact,",
 	} {
 		var s CDEventSource
 		err := json.Unmarshal([]byte(`{"metadata":{"name":"a"},"spec":{"sink":{"uri":"http://sink"},"more":1,"filters":`+filters+`},"status":{"more":1}}`), &s)

@@ -22,7 +22,7 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrNotFound: there is no such object.
 	ErrNotFound = errors.New("not found")
-	// ErrUnknownKind: the user named a kind that there is not.
+	// ErrUnknownKind: the user named a kind that does not exist.
 	ErrUnknownKind = errors.New("unknown kind")
 )
 
