@@ -48,7 +48,6 @@ import (
 type replica struct {
 	mu       sync.Mutex
 	from, to time.Time
-	scrapes  int
 
 	registry    *prometheus.Registry
 	instruments *delivery.Instruments
@@ -220,17 +219,7 @@ func (r *replica) resign(now time.Time) {
 	r.to = now
 }
 
-// scraped counts the scrapes.
-func (r *replica) scraped() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.scrapes
-}
-
 func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.mu.Lock()
-	r.scrapes++
-	r.mu.Unlock()
 	promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{}).ServeHTTP(w, req)
 }
 

@@ -20,20 +20,18 @@ func TestEveryQueryHasData(t *testing.T) {
 	earlier.lead(time.Now()) // Prometheus never saw the lead, only what was counted
 	earlier.resign(time.Now())
 	prometheus := startPrometheus(t, map[string]http.Handler{"controller-a": first, "controller-b": second, "controller-c": earlier})
-	scraped := func(r *replica, times int) {
-		before := r.scraped()
-		eventually(t, "a replica is scraped", func() bool { return r.scraped() >= before+times })
+	scraped := func(pod string, times int) {
+		before := prometheus.scrapes(t, pod)
+		eventually(t, "Prometheus scrapes "+pod, func() bool { return prometheus.scrapes(t, pod) >= before+times })
 	}
-	scraped(first, 1)
+	scraped("controller-a", 1)
 	begun := time.Now()
 	first.lead(begun)
-	scraped(first, scrapesOfEach)
+	scraped("controller-a", scrapesOfEach)
 	change := time.Now()
 	first.resign(change)
 	second.lead(change)
-	scraped(second, scrapesOfEach)
-	// Storing the last scrape takes a moment.
-	time.Sleep(scrapeInterval / 2)
+	scraped("controller-b", scrapesOfEach)
 	now := time.Now()
 	v := Values{Namespace: "shop", Service: "cart", Environment: "production", Interval: now.Sub(change) + 3*time.Second, Step: now.Sub(change) + 3*time.Second, Shown: now.Sub(begun) + 10*time.Second}
 

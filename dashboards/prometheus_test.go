@@ -145,6 +145,17 @@ func (s server) between(t *testing.T, expr string, from, to time.Time) []result 
 	return s.get(t, "/api/v1/query_range", url.Values{"query": {expr}, "start": {stamp(from)}, "end": {stamp(to)}, "step": {"0.5"}})
 }
 
+// scrapes is how many scrapes of a pod Prometheus has stored. What it has requested says less: it may still be reading, or
+// give up.
+func (s server) scrapes(t *testing.T, pod string) int {
+	t.Helper()
+	stored := s.at(t, `sum_over_time(up{pod="`+pod+`"}[1h])`, time.Now())
+	if len(stored) == 0 {
+		return 0
+	}
+	return int(stored[0].Value)
+}
+
 func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 
 // name is the label that Grafana shows for a series.
