@@ -48,6 +48,8 @@ type upgrading struct {
 	user  *user
 	late  *sink
 	stage *stage
+	// width is how many Services are changed at once.
+	width int
 }
 
 // upgradesAndBack installs a release, upgrades it, and goes back to it.
@@ -68,7 +70,9 @@ func (u *user) upgradesAndBack(from *kit.Release, installs, upgrades []block) {
 	for i := range services {
 		names = append(names, fmt.Sprintf("s-%04d", i))
 	}
-	c.deployEach(atOnce, func(name string) *servingv1.Service { return podless(c.ns, name) }, names...)
+	// A Service waits for the ingress more than it costs the machine.
+	c.width = max(atOnce, services/25)
+	c.deployEach(c.width, func(name string) *servingv1.Service { return podless(c.ns, name) }, names...)
 	// Five events of each Service are pending now.
 	rounds := max(1, (pending-5*services+services-1)/services)
 	c.moves(rounds)
@@ -118,12 +122,12 @@ func (c *upgrading) goes(what string, to *kit.Release, upgrades []block, pending
 	c.sameAtBoth()
 }
 
-// moves moves the traffic of each Service as many times, some at once.
+// moves moves the traffic of each Service as many times.
 func (c *upgrading) moves(rounds int) {
 	c.Helper()
 	for range rounds {
 		var all errgroup.Group
-		all.SetLimit(atOnce)
+		all.SetLimit(c.width)
 		for _, name := range c.names {
 			request := c.next(name)
 			all.Go(func() error {
