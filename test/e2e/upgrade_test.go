@@ -41,12 +41,15 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// upgrading is an installation that is upgraded. Source "source" has a sink that always accepts, and "late" one that is
-// dead most of the time. The bytes of an event must be the same at both.
+// late are sources whose sinks are dead most of the time.
+var late = []string{"late-1", "late-2"}
+
+// upgrading is an installation that is upgraded. Source "source" has a sink that always accepts, and others have one
+// that is dead most of the time. The bytes of an event must be the same at all.
 type upgrading struct {
 	*storm
 	user  *user
-	late  *sink
+	late  []*sink
 	stage *stage
 	// width is how many Services are changed at once.
 	width int
@@ -60,9 +63,11 @@ func (u *user) upgradesAndBack(from *kit.Release, installs, upgrades []block) {
 	// With many Services on a busy machine, some take long to become ready, which is no incident here.
 	u.must(suite.Controller.Configure(u.Context(), "config-cdevents", map[string]string{"incident-outage-after": "1h"}))
 	c := &upgrading{storm: newStorm(u.T), user: u}
-	c.late = c.serve("late")
-	c.must(c.late.fault(c.Context(), `{"status":503}`))
-	c.source("late", service("late"))
+	for _, name := range late {
+		c.late = append(c.late, c.serve(name))
+		c.source(name, service(name))
+	}
+	c.fault(`{"status":503}`)
 	c.stage = newStage(u.T)
 
 	began := time.Now()
@@ -73,16 +78,16 @@ func (u *user) upgradesAndBack(from *kit.Release, installs, upgrades []block) {
 	// A Service waits for the ingress more than it costs the machine.
 	c.width = max(atOnce, services/25)
 	c.deployEach(c.width, func(name string) *servingv1.Service { return podless(c.ns, name) }, names...)
-	// Five events of each Service are pending now.
-	rounds := max(1, (pending-5*services+services-1)/services)
+	// Five events of each Service are pending now, for each late sink.
+	rounds := max(1, (pending/len(late)-5*services+services-1)/services)
 	c.moves(rounds)
 	c.delivers("source")
 	say("%s: made %d Services and moved the traffic of each %d times in %s", u.Name(), services, rounds, took(began))
 
-	c.goes("upgrade", u.r, upgrades, services*(5+rounds))
-	c.must(c.late.fault(c.Context(), `{"status":503}`))
+	c.goes("upgrade", u.r, upgrades, len(late)*services*(5+rounds))
+	c.fault(`{"status":503}`)
 	c.moves(1)
-	c.goes("way back", from, upgrades, services)
+	c.goes("way back", from, upgrades, len(late)*services)
 
 	c.stage.stop()
 	// Whatever only one of the two has goes, too: applying a release removes nothing.
@@ -98,7 +103,7 @@ func (c *upgrading) goes(what string, to *kit.Release, upgrades []block, pending
 	var owed int64
 	c.must(kit.Wait(c.Context(), 2*time.Minute, "what is pending", func(ctx context.Context) error {
 		var err error
-		if owed, err = c.owed(ctx, "late"); err == nil && owed < int64(pending) {
+		if owed, err = c.owed(ctx, late...); err == nil && owed < int64(pending) {
 			return kit.NotYet("%d events, want %d", owed, pending)
 		}
 		return err
@@ -115,11 +120,21 @@ func (c *upgrading) goes(what string, to *kit.Release, upgrades []block, pending
 	c.judge(c.sink, 2*time.Minute)
 
 	began = time.Now()
-	c.must(c.late.fault(c.Context(), `{}`))
-	c.delivers("late")
+	c.fault(`{}`)
+	c.delivers(late...)
 	say("%s: after the %s, the events that were pending arrived within %s", c.Name(), what, took(began))
-	c.judge(c.late, 2*time.Minute)
-	c.sameAtBoth()
+	for _, k := range c.late {
+		c.judge(k, 2*time.Minute)
+	}
+	c.sameAtAll()
+}
+
+// fault sets the answer of the late sinks.
+func (c *upgrading) fault(answer string) {
+	c.Helper()
+	for _, k := range c.late {
+		c.must(k.fault(c.Context(), answer))
+	}
 }
 
 // moves moves the traffic of each Service as many times.
@@ -141,20 +156,24 @@ func (c *upgrading) moves(rounds int) {
 	}
 }
 
-// owed returns how many events a source has to deliver.
-func (c *upgrading) owed(ctx context.Context, source string) (int64, error) {
-	got, err := suite.Ours.CDEventSources(c.ns).Get(ctx, source, metav1.GetOptions{})
-	if err != nil {
-		return 0, fmt.Errorf("asking what is pending: %w", err)
+// owed returns how many events sources have to deliver.
+func (c *upgrading) owed(ctx context.Context, sources ...string) (int64, error) {
+	var sum int64
+	for _, source := range sources {
+		got, err := suite.Ours.CDEventSources(c.ns).Get(ctx, source, metav1.GetOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("asking what is pending: %w", err)
+		}
+		sum += got.Status.Pending
 	}
-	return got.Status.Pending, nil
+	return sum, nil
 }
 
-// delivers waits until a source has delivered everything.
-func (c *upgrading) delivers(source string) {
+// delivers waits until sources have delivered everything.
+func (c *upgrading) delivers(sources ...string) {
 	c.Helper()
-	c.must(kit.Wait(c.Context(), 10*time.Minute, "the events of source "+source, func(ctx context.Context) error {
-		owed, err := c.owed(ctx, source)
+	c.must(kit.Wait(c.Context(), 10*time.Minute, "the events of "+strings.Join(sources, ", "), func(ctx context.Context) error {
+		owed, err := c.owed(ctx, sources...)
 		if err == nil && owed > 0 {
 			time.Sleep(time.Second)
 			return kit.NotYet("%d are pending", owed)
@@ -163,11 +182,12 @@ func (c *upgrading) delivers(source string) {
 	}))
 }
 
-// sameAtBoth compares the bytes of each event at the two sinks, and of each attempt.
-func (c *upgrading) sameAtBoth() {
+// sameAtAll compares the bytes of each event at the sinks, and of each attempt.
+func (c *upgrading) sameAtAll() {
 	c.Helper()
 	var all []oracle.Event
-	for _, k := range []*sink{c.sink, c.late} {
+	sinks := append([]*sink{c.sink}, c.late...)
+	for _, k := range sinks {
 		events, err := k.events(c.Context())
 		c.must(err)
 		for _, e := range events {
@@ -178,7 +198,7 @@ func (c *upgrading) sameAtBoth() {
 	for _, altered := range v.Altered {
 		c.Errorf("another sink, or an earlier attempt, had other bytes: %s", altered)
 	}
-	say("%s: %d events at two sinks, %d deliveries more than that; altered %d", c.Name(), v.Events, v.Duplicates, len(v.Altered))
+	say("%s: %d events at %d sinks, %d deliveries more than that; altered %d", c.Name(), v.Events, len(sinks), v.Duplicates, len(v.Altered))
 }
 
 // keepsDefinitions runs the programs of this checkout with the definitions of an older release, and then with its own.
