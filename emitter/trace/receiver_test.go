@@ -58,11 +58,14 @@ func (r *receiver) spans() map[string][]*otlp.Span {
 func nanos(n uint64) time.Time { return time.Unix(0, int64(n)).UTC() } //nolint:gosec // it is a time of ours
 
 // TestJaeger asks a real Jaeger for a rollout in the middle of which the controller was replaced. It runs if JAEGER is
-// the path of Jaeger's all-in-one; docs/tracing.md says how to build it.
+// the path of Jaeger's all-in-one:
+//
+//	(cd test/cluster/parts/jaeger && CGO_ENABLED=0 go build -trimpath -o /tmp/jaeger github.com/jaegertracing/jaeger/cmd/all-in-one)
+//	JAEGER=/tmp/jaeger go test -count=1 -v -run TestJaeger ./emitter/trace
 func TestJaeger(t *testing.T) {
 	binary := os.Getenv("JAEGER")
 	if binary == "" {
-		t.Skip("JAEGER does not name a binary of Jaeger; see docs/tracing.md")
+		t.Skip("JAEGER does not name a binary of Jaeger; a comment on this test says how to build one")
 	}
 	cmd := exec.CommandContext(t.Context(), binary, "--collector.otlp.http.host-port=127.0.0.1:24318", "--collector.otlp.grpc.host-port=127.0.0.1:24317", //nolint:gosec // whoever runs the test names it
 		"--query.http-server.host-port=127.0.0.1:26686", "--query.grpc-server.host-port=127.0.0.1:26685",
