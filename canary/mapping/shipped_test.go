@@ -101,7 +101,7 @@ func TestShippedMappingsReadTheirLibraries(t *testing.T) {
 	}
 }
 
-// queue-proxy of every version of Serving that docs/canary.md lists as known: its two families, the
+// queue-proxy of every version of Serving that the controller can read: its two families, the
 // durations, and nothing else.
 func TestEntryReadsQueueProxy(t *testing.T) {
 	t.Parallel()
