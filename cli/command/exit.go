@@ -64,17 +64,29 @@ func wrongArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("an argument is missing; use %s", c.UseLine())
 	}
-	if err := unknownCommand(c, args[0]); err != nil {
-		return err
+	if groups(c) {
+		return unknownCommand(c, args[0])
 	}
 	return fmt.Errorf("%q is not expected here; use %s", args[len(args)-1], c.UseLine())
 }
 
-// unknownCommand says that a word is not the name of a command; nil if it may be an argument.
-func unknownCommand(c *cobra.Command, word string) error {
-	if !groups(c) {
+// addHelp adds the command help. That of cobra takes an unknown command for none.
+func addHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	must(err)
+	show := help.Run
+	help.Run, help.RunE = nil, func(c *cobra.Command, args []string) error {
+		if of, rest, err := root.Find(args); err == nil && len(rest) > 0 {
+			return coded{unknownCommand(of, rest[0]), codeUsage}
+		}
+		show(c, args)
 		return nil
 	}
+}
+
+// unknownCommand says that a command has none of that name.
+func unknownCommand(c *cobra.Command, word string) error {
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(word); len(near) > 0 {
 		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), word, strings.Join(near, " or "))
