@@ -92,6 +92,7 @@ func TestCommands(t *testing.T) {
 			{"history nope -n shop", `there is no Knative Service "nope" in namespace shop`},
 			{"history cluster/nope -n fleet", `the ledger has no cluster "nope", neither in namespace fleet nor without one`},
 			{"gate nope -n shop", `there is no Knative Service "nope" in namespace shop`},
+			{"gate wiat -n shop", `there is no Knative Service "wiat" in namespace shop; did you mean kubectl cdevents gate wait?`},
 			{"gate hooks -n shop", `Service "hooks" in namespace shop has no gate; to create one: kubectl cdevents create gate hooks -n shop --service hooks --watch`},
 			{"gate gate/cart -n shop", `there is no CanaryGate "cart" in namespace shop`},
 			{"gate service/cart-gate -n shop", `there is no Knative Service "cart-gate" in namespace shop`},

@@ -67,7 +67,11 @@ func wrongArguments(c *cobra.Command, args []string) error {
 	if groups(c) {
 		return unknownCommand(c, args[0])
 	}
-	return fmt.Errorf("%q is not expected here; use %s", args[len(args)-1], c.UseLine())
+	right := c.UseLine()
+	for _, sub := range c.Commands() {
+		right += ", or " + sub.UseLine()
+	}
+	return fmt.Errorf("%q is not expected here; use %s", args[len(args)-1], right)
 }
 
 // addHelp adds the command help. That of cobra takes an unknown command for none.
@@ -88,7 +92,7 @@ func addHelp(root *cobra.Command) {
 // unknownCommand says that a command has none of that name.
 func unknownCommand(c *cobra.Command, word string) error {
 	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(word); len(near) > 0 {
+	if near := slices.Compact(c.SuggestionsFor(word)); len(near) > 0 {
 		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), word, strings.Join(near, " or "))
 	}
 	return fmt.Errorf("%s has no command %q; to list them: %s --help", c.CommandPath(), word, c.CommandPath())

@@ -30,8 +30,9 @@ func (e *env) gateWait() *cobra.Command {
 	var wish, canary string
 	timeout := time.Duration(0)
 	c := &cobra.Command{
-		Use:   "wait GATE",
-		Short: "Wait for the end of a gate's run; the exit code says whether the verdict is the one that you want",
+		Use:        "wait GATE",
+		SuggestFor: []string{"awit", "wiat", "wati"}, // two letters in the wrong order
+		Short:      "Wait for the end of a gate's run; the exit code says whether the verdict is the one that you want",
 		Long: "Waits until the newest run of the gate has ended, and prints each change. If no run has begun yet, it waits for\n" +
 			"one. A run that is superseded ends without a verdict: then it waits for the next one.\n\n" +
 			"After you have moved traffic to a Revision, name it with --canary: until the controller has seen the new split,\n" +

@@ -43,6 +43,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"create source --sink ksvc:a":              "use kubectl cdevents create source NAME --sink SINK",
 		"list extra":                               `"extra" is not expected here; use kubectl cdevents list`,
 		"gate cart extra":                          `"extra" is not expected here; use kubectl cdevents gate SERVICE`,
+		"gate wiat cart-gate":                      "use kubectl cdevents gate SERVICE | GATE [flags], or kubectl cdevents gate wait GATE",
 		"completion tcsh":                          `"tcsh" is not expected here; use kubectl cdevents completion kubectl | bash | zsh | fish | powershell`,
 		"list --selectr a=b":                       "unknown flag: --selectr; to list the flags: kubectl cdevents list --help",
 		"list -o yml":                              "use one of json, yaml, kyaml, jsonpath=TEMPLATE, name, wide",
