@@ -23,11 +23,12 @@ const (
 
 // exitCodes explains them.
 const exitCodes = `Exit codes:
-  0  it was done, and the answer, if there is one, is yes
-  1  the answer is no: check or lint found a failure, the gate reached another verdict, the sink did not accept the
-     event, the object does not exist or was refused
-  2  the command line is wrong
-  3  it could not be done or found out: the API server did not answer or refused, or the time ran out`
+  0    it was done, and the answer, if there is one, is yes
+  1    the answer is no: check or lint found a failure, the gate reached another verdict, the sink did not accept the
+       event, the object does not exist or was refused
+  2    the command line is wrong
+  3    it could not be done or found out: the API server did not answer or refused, or the time ran out
+  130  you pressed Ctrl-C, also in a command that keeps running until then`
 
 // coded is an error with its exit code.
 type coded struct {

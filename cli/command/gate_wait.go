@@ -38,7 +38,7 @@ func (e *env) gateWait() *cobra.Command {
 			"After you have moved traffic to a Revision, name it with --canary: until the controller has seen the new split,\n" +
 			"the newest run is still the one before.\n\n" +
 			"Exit codes: 0 if the run ended with the verdict that you want, 1 if with another one, 2 if the command line is\n" +
-			"wrong, 3 if the time ran out or the API server could not be asked.",
+			"wrong, 3 if the time ran out or the API server could not be asked, 130 if you pressed Ctrl-C.",
 		Example: "  kubectl cdevents gate wait cart-gate -n shop --canary cart-00002 --timeout 20m\n" +
 			"  kubectl cdevents gate wait cart-gate --for=verdict=Pass,Warn\n" +
 			"  kubectl cdevents gate wait cart-gate --for=verdict    # any verdict",
