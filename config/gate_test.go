@@ -86,6 +86,34 @@ func TestSchemaAndGoHaveTheSameDefaults(t *testing.T) {
 	}
 }
 
+// A duration that a gate may have is one that a CustomRun may have, which no schema checks, and the other way round.
+func TestSchemaAndGoReadTheSameDurations(t *testing.T) {
+	t.Parallel()
+	_, validator := schemaOf(t, crd(t, "canarygates"))
+	for _, text := range []string{
+		"0", "0s", "5s", "1h30m", "1h0m0.5s", "0.5h", "1m0.000001ms", "999999h",
+		"", "00", "5", "5s5s", "1m1h", ".5s", "5.s", "500us", "500µs", "1ns", "+5s", " 5s", "1h 5m", "1d", "PT5M", "1000000h", "0.0000000001s", "1e3s",
+	} {
+		object := gateOf(`{"service":"cart","schedule":{"warmup":"` + text + `"}}`).Object
+		errs := validation.ValidateCustomResource(nil, object, validator)
+		d, err := v1alpha1.ParseDuration(text)
+		if (err == nil) != (len(errs) == 0) {
+			t.Errorf("%q: the schema says %v, and Go %v", text, errs.ToAggregate(), err)
+		}
+		if err != nil {
+			continue
+		}
+		raw, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again v1alpha1.Duration
+		if err := json.Unmarshal(raw, &again); err != nil || again != d {
+			t.Errorf("%q is written as %s: %v", text, raw, err)
+		}
+	}
+}
+
 // This tests what the API server refuses without the webhook, what it stores and what kubectl shows.
 func TestDefinitionsOnARealAPIServer(t *testing.T) {
 	cp := controlplane.Start(t)
