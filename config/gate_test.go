@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -222,6 +223,22 @@ func checkAppliedLists(t *testing.T, api dynamic.ResourceInterface) {
 		}
 		if got := strings.Join(failOn, " "); got != step.failOn {
 			t.Errorf("step %d: failOn %s, want %s", i, got, step.failOn)
+		}
+	}
+	// Stored defaults of items are part of the one value that a list is.
+	for _, step := range []struct {
+		manager, metric string
+		conflict        bool
+	}{
+		{"flux", `{"type":"ErrorRate"}`, false},
+		{"argocd", `{"type":"ErrorRate"}`, true},
+		{"argocd", `{"type":"ErrorRate","negligible":0.005,"weight":1,"critical":true,"dryRun":false}`, false},
+	} {
+		object := gateOf(`{"service":"cart","metrics":[` + step.metric + `]}`)
+		object.SetGenerateName("")
+		object.SetName("applied")
+		if _, err := api.Apply(ctx, "applied", object, metav1.ApplyOptions{FieldManager: step.manager}); apierrors.IsConflict(err) != step.conflict || err != nil && !step.conflict {
+			t.Errorf("%s applies %s: %v", step.manager, step.metric, err)
 		}
 	}
 	if err := api.Delete(ctx, "applied", metav1.DeleteOptions{}); err != nil {
