@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -82,6 +83,34 @@ func TestSchemaAndGoHaveTheSameDefaults(t *testing.T) {
 		}
 		if diff := cmp.Diff(counts, stored); diff != "" {
 			t.Errorf("%s: what is stored differs (+):\n%s", given, diff)
+		}
+	}
+}
+
+// A duration that a gate may have is one that a CustomRun may have, which no schema checks, and the other way round.
+func TestSchemaAndGoReadTheSameDurations(t *testing.T) {
+	t.Parallel()
+	_, validator := schemaOf(t, crd(t, "canarygates"))
+	for _, text := range []string{
+		"0", "0s", "5s", "1h30m", "1h0m0.5s", "0.5h", "1m0.000001ms", "999999h",
+		"", "00", "5", "5s5s", "1m1h", ".5s", "5.s", "500us", "500µs", "1ns", "+5s", " 5s", "1h 5m", "1d", "PT5M", "1000000h", "0.0000000001s", "1e3s",
+	} {
+		object := gateOf(`{"service":"cart","schedule":{"warmup":"` + text + `"}}`).Object
+		errs := validation.ValidateCustomResource(nil, object, validator)
+		d, err := v1alpha1.ParseDuration(text)
+		if (err == nil) != (len(errs) == 0) {
+			t.Errorf("%q: the schema says %v, and Go %v", text, errs.ToAggregate(), err)
+		}
+		if err != nil {
+			continue
+		}
+		raw, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again v1alpha1.Duration
+		if err := json.Unmarshal(raw, &again); err != nil || again != d {
+			t.Errorf("%q is written as %s: %v", text, raw, err)
 		}
 	}
 }
@@ -194,6 +223,22 @@ func checkAppliedLists(t *testing.T, api dynamic.ResourceInterface) {
 		}
 		if got := strings.Join(failOn, " "); got != step.failOn {
 			t.Errorf("step %d: failOn %s, want %s", i, got, step.failOn)
+		}
+	}
+	// Stored defaults of items are part of the one value that a list is.
+	for _, step := range []struct {
+		manager, metric string
+		conflict        bool
+	}{
+		{"flux", `{"type":"ErrorRate"}`, false},
+		{"argocd", `{"type":"ErrorRate"}`, true},
+		{"argocd", `{"type":"ErrorRate","negligible":0.005,"weight":1,"critical":true,"dryRun":false}`, false},
+	} {
+		object := gateOf(`{"service":"cart","metrics":[` + step.metric + `]}`)
+		object.SetGenerateName("")
+		object.SetName("applied")
+		if _, err := api.Apply(ctx, "applied", object, metav1.ApplyOptions{FieldManager: step.manager}); apierrors.IsConflict(err) != step.conflict || err != nil && !step.conflict {
+			t.Errorf("%s applies %s: %v", step.manager, step.metric, err)
 		}
 	}
 	if err := api.Delete(ctx, "applied", metav1.DeleteOptions{}); err != nil {

@@ -39,18 +39,25 @@ const (
 // refuses nor drops them, because a schema cannot contain itself. A filter without what was misspelled passes more than
 // was meant.
 func unknownInFilters(raw []byte) (problems []tolerant.FieldError) {
-	type plain CDEventSource
-	unknown, err := kjson.UnmarshalStrict(raw, new(plain), kjson.DisallowUnknownFields)
-	if err != nil {
+	var of struct {
+		Spec struct {
+			Filters json.RawMessage `json:"filters"`
+		} `json:"spec"`
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &of) != nil {
 		return nil // what cannot be read is reported already
+	}
+	unknown, err := kjson.UnmarshalStrict(of.Spec.Filters, new([]Filter), kjson.DisallowUnknownFields)
+	if err != nil {
+		return nil // that, too
 	}
 	for _, u := range unknown {
 		var at kjson.FieldError
-		if !errors.As(u, &at) || !strings.HasPrefix(at.FieldPath(), "spec.filters[") || len(problems) == maxUnknown {
+		if !errors.As(u, &at) || len(problems) == maxUnknown {
 			continue
 		}
 		const right = "use one of exact, prefix, suffix, all, any, not, cesql"
-		if path := at.FieldPath(); len(path) <= longestPath {
+		if path := "spec.filters" + at.FieldPath(); len(path) <= longestPath {
 			problems = append(problems, tolerant.FieldError{Path: path, Message: "is not a field of a filter; " + right})
 		} else {
 			filter, _, _ := strings.Cut(path, "]")

@@ -71,8 +71,14 @@ func TestUnknownFieldsOfFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %q", filters, s.Unread, want)
 		}
 	}
+	// Whatever else cannot be read.
+	var broken CDEventSource
+	err := json.Unmarshal([]byte(`{"spec":{"replay":5,"filters":[{"not":{"exakt":{"type":"a"}}}]},"status":{"pending":"many"}}`), &broken)
+	if err != nil || len(broken.Unread) != 3 || UnreadIn(broken.Unread, "spec.filters[0].not.exakt") == nil {
+		t.Errorf("%v, %v", broken.Unread, err)
+	}
 	var s CDEventSource
-	err := json.Unmarshal([]byte(`{"spec":{"filters":[{"not":{"a":1,"b":2,"c":3,"d":4,"e":5}}]}}`), &s)
+	err = json.Unmarshal([]byte(`{"spec":{"filters":[{"not":{"a":1,"b":2,"c":3,"d":4,"e":5}}]}}`), &s)
 	if err != nil || len(s.Unread) != maxUnknown {
 		t.Errorf("%v, %v", s.Unread, err)
 	}

@@ -23,11 +23,12 @@ const (
 
 // exitCodes explains them.
 const exitCodes = `Exit codes:
-  0  it was done, and the answer, if there is one, is yes
-  1  the answer is no: check or lint found a failure, the gate reached another verdict, the sink did not accept the
-     event, the object does not exist or was refused
-  2  the command line is wrong
-  3  it could not be done or found out: the API server did not answer or refused, or the time ran out`
+  0    it was done, and the answer, if there is one, is yes
+  1    the answer is no: check or lint found a failure, the gate reached another verdict, the sink did not accept the
+       event, the object does not exist or was refused
+  2    the command line is wrong
+  3    it could not be done or found out: the API server did not answer or refused, or the time ran out
+  130  you pressed Ctrl-C, also in a command that keeps running until then`
 
 // coded is an error with its exit code.
 type coded struct {
@@ -64,19 +65,35 @@ func wrongArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("an argument is missing; use %s", c.UseLine())
 	}
-	if err := unknownCommand(c, args[0]); err != nil {
-		return err
+	if groups(c) {
+		return unknownCommand(c, args[0])
 	}
-	return fmt.Errorf("%q is not expected here; use %s", args[len(args)-1], c.UseLine())
+	right := c.UseLine()
+	for _, sub := range c.Commands() {
+		right += ", or " + sub.UseLine()
+	}
+	return fmt.Errorf("%q is not expected here; use %s", args[len(args)-1], right)
 }
 
-// unknownCommand says that a word is not the name of a command; nil if it may be an argument.
-func unknownCommand(c *cobra.Command, word string) error {
-	if !groups(c) {
+// addHelp adds the command help. That of cobra takes an unknown command for none.
+func addHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	must(err)
+	show := help.Run
+	help.Run, help.RunE = nil, func(c *cobra.Command, args []string) error {
+		if of, rest, err := root.Find(args); err == nil && len(rest) > 0 {
+			return coded{unknownCommand(of, rest[0]), codeUsage}
+		}
+		show(c, args)
 		return nil
 	}
+}
+
+// unknownCommand says that a command has none of that name.
+func unknownCommand(c *cobra.Command, word string) error {
 	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(word); len(near) > 0 {
+	if near := slices.Compact(c.SuggestionsFor(word)); len(near) > 0 {
 		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), word, strings.Join(near, " or "))
 	}
 	return fmt.Errorf("%s has no command %q; to list them: %s --help", c.CommandPath(), word, c.CommandPath())

@@ -4,9 +4,12 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 )
 
@@ -19,6 +22,8 @@ func (e *env) gate() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		Annotations:       map[string]string{takesArguments: "true"},
 		ValidArgsFunction: e.completeGates,
+		// A greater one would find wait for cart.
+		SuggestionsMinimumDistance: 1,
 	}
 	var s choice
 	s.addWatch(c)
@@ -33,6 +38,9 @@ func (e *env) gate() *cobra.Command {
 	}
 	c.RunE = e.answers(o, &s, func(ctx context.Context, r *report.Reporter, ns string, args []string) (answer, error) {
 		reports, err := r.GateRuns(ctx, ns, args[0])
+		if near := c.SuggestionsFor(args[0]); errors.Is(err, reader.ErrNotFound) && len(near) > 0 {
+			err = fmt.Errorf("%w; did you mean %s %s?", err, c.CommandPath(), near[0])
+		}
 		if err != nil {
 			return answer{}, err
 		}

@@ -23,12 +23,13 @@ import (
 // label is how wide the labels are before the bars.
 const label = 22
 
-// columns is how wide a bar is: a third of the terminal, from 10 to 30.
+// columns is how wide a bar is, from 8 to 30: what the label and most texts leave of the terminal.
 func (e *env) columns() int {
+	const text = 28
 	if e.Screen.Width == 0 {
 		return 30
 	}
-	return max(10, min(30, e.Screen.Width/3))
+	return max(8, min(30, e.Screen.Width-label-len("    ")-text))
 }
 
 func (e *env) showGates(reports []*report.GateReport) {
@@ -99,7 +100,7 @@ func (e *env) showRun(g *report.GateReport) {
 	if g.CustomRun != "" {
 		when += ", for CustomRun " + g.CustomRun
 	}
-	s.Printf("  run        %s\n", when)
+	s.Wrapped(screen.Text("  run        "), when)
 	if g.Summary != "" {
 		s.Wrapped(screen.Text("  why        "), g.Summary)
 	}
@@ -176,7 +177,7 @@ func (e *env) showSamples(run *v1alpha1.GateRun) {
 	}
 	if run.Verdict == verdict.Running {
 		if wait := advice.Forecast(j, e.Now().Sub(run.StartTime.Time)); wait > 0 {
-			e.Screen.Printf("  %-*s a verdict needs about %s more of the canary: %s at the present rate\n", label, "", words.Count(float64(j.MissingRequests())), words.Span(wait))
+			e.figure("", "a verdict needs about %s more of the canary: %s at the present rate", words.Count(float64(j.MissingRequests())), words.Span(wait))
 		}
 	}
 }
@@ -263,19 +264,18 @@ func (e *env) showMetric(m verdict.MetricResult) {
 	e.ratio("canary bad", m.Canary, scale)
 	e.ratio("baseline bad", m.Baseline, scale)
 	if m.Detail != "" {
-		s.Printf("  %-*s %s\n", label, "what rose most", screen.Text(m.Detail))
+		e.figure("what rose most", "%s", m.Detail)
 	}
 	if m.Low != nil && m.High != nil {
-		s.Printf("  %-*s %+.2f to %+.2f percentage points (95 %%)\n", label, "difference", 100**m.Low, 100**m.High)
+		e.figure("difference", "%+.2f to %+.2f percentage points (95 %%)", 100**m.Low, 100**m.High)
 	}
 	e.evidence("proof: worse", m.EFail, m.EFailLimit)
 	e.evidence("proof: good enough", m.EPass, m.EPassLimit)
 	if m.P != nil {
-		s.Printf("  %-*s p = %.2g over the shards\n", label, "compared by shard", *m.P)
+		e.figure("compared by shard", "p = %.2g over the shards", *m.P)
 	}
 	if m.Missing > 0 {
-		s.Printf("  %-*s about %s of the canary\n", label, "still needed",
-			plural.Of(m.Missing, "more request", "more requests"))
+		e.figure("still needed", "about %s of the canary", plural.Of(m.Missing, "more request", "more requests"))
 	}
 }
 
@@ -318,5 +318,10 @@ func evalue(v float64) string {
 }
 
 func (e *env) bar(name string, part float64, text string) {
-	e.Screen.Printf("  %-*s %s %s\n", label, name, e.Screen.Bar(part, e.columns()), text)
+	e.Screen.Wrapped(screen.Text(fmt.Sprintf("  %-*s %s ", label, name, e.Screen.Bar(part, e.columns()))), text)
+}
+
+// figure shows what has no bar.
+func (e *env) figure(name, format string, args ...any) {
+	e.Screen.Wrapped(screen.Text(fmt.Sprintf("  %-*s ", label, name)), fmt.Sprintf(format, args...))
 }

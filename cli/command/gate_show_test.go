@@ -3,11 +3,38 @@
 package command
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
+
+// What is beside a bar has its own column, also if it needs more than one line.
+func TestBarsFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	const long = "36 %, 3.6 times its share; at most 2 is accepted"
+	for _, width := range []int{0, 50, 60, 80, 100, 200} {
+		var out bytes.Buffer
+		e := &env{Options: Options{Screen: &screen.Screen{Out: &out, Width: width}}}
+		e.bar("share it handled", .36, long)
+		e.showMetric(verdict.MetricResult{Name: "ErrorRate", EFail: 6.3, EFailLimit: 44, Missing: 240, Detail: "500 instead of 200"})
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); width > 0 && n > width {
+				t.Errorf("%d columns on a terminal of %d: %s", n, width, line)
+			}
+		}
+		text := strings.Join(strings.Fields(out.String()), " ")
+		for _, want := range []string{long, "what rose most 500 instead of 200 proof", "about 240 more requests of the canary"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in\n%s", want, out.String())
+			}
+		}
+	}
+}
 
 func TestShareBesideWhatItShouldBe(t *testing.T) {
 	t.Parallel()

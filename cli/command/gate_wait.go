@@ -30,14 +30,15 @@ func (e *env) gateWait() *cobra.Command {
 	var wish, canary string
 	timeout := time.Duration(0)
 	c := &cobra.Command{
-		Use:   "wait GATE",
-		Short: "Wait for the end of a gate's run; the exit code says whether the verdict is the one that you want",
+		Use:        "wait GATE",
+		SuggestFor: []string{"awit", "wiat", "wati"}, // two letters in the wrong order
+		Short:      "Wait for the end of a gate's run; the exit code says whether the verdict is the one that you want",
 		Long: "Waits until the newest run of the gate has ended, and prints each change. If no run has begun yet, it waits for\n" +
 			"one. A run that is superseded ends without a verdict: then it waits for the next one.\n\n" +
 			"After you have moved traffic to a Revision, name it with --canary: until the controller has seen the new split,\n" +
 			"the newest run is still the one before.\n\n" +
 			"Exit codes: 0 if the run ended with the verdict that you want, 1 if with another one, 2 if the command line is\n" +
-			"wrong, 3 if the time ran out or the API server could not be asked.",
+			"wrong, 3 if the time ran out or the API server could not be asked, 130 if you pressed Ctrl-C.",
 		Example: "  kubectl cdevents gate wait cart-gate -n shop --canary cart-00002 --timeout 20m\n" +
 			"  kubectl cdevents gate wait cart-gate --for=verdict=Pass,Warn\n" +
 			"  kubectl cdevents gate wait cart-gate --for=verdict    # any verdict",

@@ -76,6 +76,7 @@ func New(o Options, args []string) *cobra.Command {
 	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why(), e.dashboard(), e.check(), e.lint(), e.create(),
 		e.testEvent(), e.compare(), e.version(), e.completion())
 	root.CompletionOptions.DisableDefaultCmd = true
+	addHelp(root)
 	e.completeFlags(root)
 	usages(root)
 	if nameOf(o.Program) == Completer {

@@ -196,6 +196,13 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 			add(r.Clock.Gate(&o.gates[i], o.judged(&o.gates[i])))
 		}
 	}
+	if !found && is(ServiceKinds...) {
+		gone, err := r.gone(ctx, namespace, name, o.sources)
+		if err != nil {
+			return err
+		}
+		found, d.Findings = len(gone) > 0, append(d.Findings, gone...)
+	}
 	if !found {
 		message := fmt.Sprintf("there is no source, Service or gate %q in namespace %s", name, namespace)
 		if has {
@@ -204,6 +211,33 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 		return &reader.Error{Kind: reader.ErrNotFound, Message: strings.Join(append([]string{message}, d.Notes...), "; ")}
 	}
 	return nil
+}
+
+// gone looks at a Service that was deleted, and at the sources that do not have its last events yet. It returns nothing
+// if the ledger has no such Service, or may not be read.
+func (r *Reporter) gone(ctx context.Context, namespace, name string, sources []v1alpha1.CDEventSource) ([]advice.Finding, error) {
+	entry, err := r.find(ctx, namespace, func(s *v1alpha1.CDEventSubject) bool {
+		return IsService(s) && s.Spec.Name == name && s.Status.Removed
+	})
+	if err != nil || entry == nil {
+		if errors.Is(err, reader.ErrForbidden) {
+			err = nil
+		}
+		return nil, err
+	}
+	out := []advice.Finding{{
+		Kind: "Service", Namespace: namespace, Name: name, State: advice.Waiting,
+		What: "it is gone; its entry in the ledger stays until its last events are delivered",
+		Do:   fmt.Sprintf("To see who does not have them yet: kubectl cdevents history %s -n %s", name, namespace),
+	}}
+	for i := range sources {
+		if slices.ContainsFunc(entry.Status.Journal, func(j v1alpha1.JournalEntry) bool {
+			return slices.ContainsFunc(j.Recipients, func(to v1alpha1.Recipient) bool { return to.Source == sources[i].UID })
+		}) {
+			out = append(out, r.Clock.Source(&sources[i]))
+		}
+	}
+	return append(out, advice.Entry(entry)...), nil
 }
 
 var (

@@ -5,30 +5,21 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/sanitize"
 	"github.com/knative-cdevents/knative-cdevents/cli/command"
 )
 
+// It handles no signals: a shell ends its script at Ctrl-C only if the command died of it.
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err := command.New(command.Options{
 		IOStreams: command.Streams(), Program: os.Args[0], Getenv: os.Getenv, Now: time.Now,
-	}, os.Args[1:]).ExecuteContext(ctx)
+	}, os.Args[1:]).Execute()
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			err = errors.New("interrupted")
-		}
 		fmt.Fprintln(os.Stderr, "error: "+sanitize.VisibleLines(sanitize.WithoutCredentials(err.Error())))
-		stop()
 		os.Exit(command.Code(err))
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -69,6 +71,26 @@ func TestProvenanceIsBounded(t *testing.T) {
 		w := annotated(t, nil, map[string]string{AnnotationBranch: wrong})
 		if w.CustomData.Branch != "" || !w.noted("customData") {
 			t.Errorf("%q: got %+v", clip(wrong), w.CustomData)
+		}
+	}
+}
+
+// A lead time that is missing is explained, too.
+func TestTimesThatDoNotCount(t *testing.T) {
+	now := transitionOf(t, lifecycle.Upgraded).Time
+	for value, want := range map[string]string{
+		now.Add(-time.Hour).Format(time.RFC3339): "", " " + now.Format(time.RFC3339Nano) + " ": "", "1970-01-01T00:00:00Z": "", "": "",
+		"2026-11-29 10:11:12 +0100":             `"2026-11-29 10:11:12 +0100" is not in RFC 3339, as git's %cI is`,
+		now.Add(time.Hour).Format(time.RFC3339): "is in the future",
+	} {
+		for _, name := range []string{dora.AnnotationCommitTime, dora.AnnotationPipelineStarted} {
+			w := annotated(t, nil, map[string]string{name: value})
+			said := slices.ContainsFunc(w.CustomData.Notes, func(n Note) bool {
+				return strings.HasPrefix(n.Message, "annotation "+name+" does not count: ") && strings.HasSuffix(n.Message, want)
+			})
+			if said != (want != "") {
+				t.Errorf("%s: %q: %v", name, value, w.CustomData.Notes)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ package cdevents
 
 import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -94,6 +95,7 @@ func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n n
 		d.Knative = knative(subject, t)
 	}
 	d.Cluster, d.Settled = cluster(t, &n)
+	times(t, &n)
 	d.fit(&n)
 	d.Notes = n
 	return d
@@ -124,6 +126,19 @@ func provenance(t lifecycle.Transition, name string, n *notes) string {
 		return ""
 	}
 	return v
+}
+
+// times notes which times do not count as the beginning of the lead time. No event carries them.
+func times(t lifecycle.Transition, n *notes) {
+	for _, name := range []string{dora.AnnotationCommitTime, dora.AnnotationPipelineStarted} {
+		v := annotation(t, name)
+		if v == "" {
+			continue
+		}
+		if wrong := dora.WrongTime(v, t.Time); wrong != "" {
+			n.add("customData", "annotation %s does not count: %q %s", name, clip(v), wrong)
+		}
+	}
 }
 
 // carriable reports whether an event can carry a value that somebody wrote into an object.

@@ -124,6 +124,19 @@ func ParseTime(value string) (time.Time, bool) {
 	return at, err == nil && at.Unix() > 0
 }
 
+// WrongTime says what is wrong with the time in an annotation of what arrived at another time; nothing if it counts, or
+// stands for a time that is not known.
+func WrongTime(value string, arrived time.Time) string {
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(value))
+	switch {
+	case err != nil:
+		return "is not in RFC 3339, as git's %cI is"
+	case at.After(arrived.Add(maxSkew)):
+		return "is in the future"
+	}
+	return ""
+}
+
 // rolledBack counts the failure of what was rolled back.
 func (c *counting) rolledBack() {
 	if c.now.Previous == nil {

@@ -80,6 +80,7 @@ func TestEmbeddedGate(t *testing.T) {
 		`{"service":"s","DryRun":true}`:                                            `unknown field "DryRun"`,
 		`{"service":"s","schedule":{"Timeout":"1h"}}`:                              `unknown field "schedule.Timeout"`,
 		`{"service":"s","schedule":{"timeout":"1d"}}`:                              "is not a duration",
+		`{"service":"s","schedule":{"interval":"5s5s"}}`:                           "each of h, m, s and ms at most once",
 		`{"service":"s","metrics":[{"type":5}]}`:                                   "cannot unmarshal number",
 		`{"service":"s","historyLimit":1,"service":"t"}`:                           `duplicate field "service"`,
 		`"s"`: "cannot unmarshal string",
@@ -123,6 +124,20 @@ func TestParamsChangeTheGate(t *testing.T) {
 	if _, r = parse(t, `{"customRef":{`+ref+`,"name":"a"},"params":[{"name":"gate","value":"b"}]}`); true {
 		if _, p = r.Request(); p == nil || p.Reason != InvalidParams {
 			t.Error("a request with two gates was accepted")
+		}
+	}
+}
+
+func TestTimeoutParam(t *testing.T) {
+	t.Parallel()
+	for value, wrong := range map[string]string{
+		"1.5h": "", "20m0.5s": "",
+		"5m5m": "each of h, m, s and ms at most once", ".5h": "use a format such as", "9000000000us": "use a format such as",
+		"PT20M": "use a format such as", "0": "longer than 0", "-20m": "longer than 0",
+	} {
+		_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"timeout","value":"`+value+`"}]}`)
+		if _, p := r.Request(); wrong == "" && p != nil || wrong != "" && (p == nil || p.Reason != InvalidParams || !strings.Contains(p.Message, wrong)) {
+			t.Errorf("%s: %v, want %q", value, p, wrong)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	kjson "sigs.k8s.io/json"
 
@@ -106,13 +105,16 @@ var params = map[string]func(a *Request, value string) error{
 		return nil
 	},
 	"timeout": func(a *Request, v string) error {
-		d, err := time.ParseDuration(v)
-		if err != nil || d <= 0 {
+		d, err := v1alpha1.ParseDuration(v)
+		switch {
+		case err != nil:
+			return fmt.Errorf("it must be a duration; %w", err)
+		case d.Duration <= 0:
 			return fmt.Errorf("it must be a duration longer than 0, such as 20m")
 		}
 		a.set(func(s *v1alpha1.CanaryGateSpec) {
 			s.Schedule = group(s.Schedule)
-			s.Schedule.Timeout = &v1alpha1.Duration{Duration: d}
+			s.Schedule.Timeout = &d
 		})
 		return nil
 	},
