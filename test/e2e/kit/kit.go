@@ -138,8 +138,7 @@ func Wait(ctx context.Context, atMost time.Duration, what string, ask func(conte
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waited %s for %s: %w", time.Since(began).Round(time.Second), what, errors.Join(last, context.Cause(ctx)))
-		// Many that wait for long would keep the API server busy.
-		case <-time.After(min(200*time.Millisecond+time.Since(began)/20, 2*time.Second)):
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
