@@ -215,7 +215,9 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 
 // gone looks at a Service that was deleted, and at the sources that do not have its last events yet. It returns nothing
 // if the ledger has no such Service, or may not be read.
-func (r *Reporter) gone(ctx context.Context, namespace, name string, sources []v1alpha1.CDEventSource) ([]advice.Finding, error) {
+func (r *Reporter) gone(
+	ctx context.Context, namespace, name string, sources []v1alpha1.CDEventSource,
+) ([]advice.Finding, error) {
 	entry, err := r.find(ctx, namespace, func(s *v1alpha1.CDEventSubject) bool {
 		return IsService(s) && s.Spec.Name == name && s.Status.Removed
 	})

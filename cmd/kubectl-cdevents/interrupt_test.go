@@ -36,7 +36,7 @@ func TestCtrlC(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, args := range []string{"gate wait cart-gate", "watch", "list -w", "list"} {
-		c := exec.CommandContext(t.Context(), os.Args[0], append(strings.Fields(args), "--server", server.URL)...)
+		c := exec.CommandContext(t.Context(), os.Args[0], append(strings.Fields(args), "--server", server.URL)...) //nolint:gosec // this test itself
 		c.Env = append(os.Environ(), itself+"=true")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
