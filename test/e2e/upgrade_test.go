@@ -51,8 +51,6 @@ type upgrading struct {
 	user  *user
 	late  []*sink
 	stage *stage
-	// width is how many Services are changed at once.
-	width int
 }
 
 // upgradesAndBack installs a release, upgrades it, and goes back to it.
@@ -75,9 +73,7 @@ func (u *user) upgradesAndBack(from *kit.Release, installs, upgrades []block) {
 	for i := range services {
 		names = append(names, fmt.Sprintf("s-%04d", i))
 	}
-	// A Service waits for the ingress more than it costs the machine.
-	c.width = max(atOnce, services/25)
-	c.deployEach(c.width, func(name string) *servingv1.Service { return podless(c.ns, name) }, names...)
+	c.deployEach(atOnce, func(name string) *servingv1.Service { return podless(c.ns, name) }, names...)
 	// Five events of each Service are pending now, for each late sink.
 	rounds := max(1, (pending/len(late)-5*services+services-1)/services)
 	c.moves(rounds)
@@ -137,12 +133,12 @@ func (c *upgrading) fault(answer string) {
 	}
 }
 
-// moves moves the traffic of each Service as many times.
+// moves moves the traffic of each Service as many times, some at once.
 func (c *upgrading) moves(rounds int) {
 	c.Helper()
 	for range rounds {
 		var all errgroup.Group
-		all.SetLimit(c.width)
+		all.SetLimit(atOnce)
 		for _, name := range c.names {
 			request := c.next(name)
 			all.Go(func() error {
