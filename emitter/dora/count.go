@@ -108,7 +108,7 @@ func (c *counting) deployed() {
 func began(t lifecycle.Transition) (time.Time, bool) {
 	for _, name := range []string{AnnotationCommitTime, AnnotationPipelineStarted} {
 		for _, all := range []map[string]string{t.Revision.Annotations, t.Annotations} {
-			if at, ok := ParseTime(all[name]); ok && !at.After(t.Time.Add(maxSkew)) {
+			if at, ok := ParseTime(all[name]); ok && WrongTime(all[name], t.Time) == "" {
 				return at, true
 			}
 		}
@@ -120,14 +120,18 @@ func began(t lifecycle.Transition) (time.Time, bool) {
 // known: builds that are to be reproducible write the one, and programs that have no time often the first second of
 // the year 1.
 func ParseTime(value string) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339, strings.TrimSpace(value))
+	at, err := parse(value)
 	return at, err == nil && at.Unix() > 0
+}
+
+func parse(value string) (time.Time, error) {
+	return time.Parse(time.RFC3339, strings.TrimSpace(value))
 }
 
 // WrongTime says what is wrong with the time in an annotation of what arrived at another time; nothing if it counts, or
 // stands for a time that is not known.
 func WrongTime(value string, arrived time.Time) string {
-	at, err := time.Parse(time.RFC3339, strings.TrimSpace(value))
+	at, err := parse(value)
 	switch {
 	case err != nil:
 		return "is not in RFC 3339, as git's %cI is"
