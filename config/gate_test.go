@@ -6,14 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -271,50 +269,4 @@ func shown(ctx context.Context, t *testing.T, config *rest.Config) []string {
 		out = append(out, strings.Join(cells, " "))
 	}
 	return out
-}
-
-// The page documents every field, and states the right defaults.
-func TestPageDocumentsEveryField(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../docs/gate-fields.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	structural, _ := schemaOf(t, crd(t, "canarygates"))
-	fields := 0
-	var look func(s schema.Structural)
-	look = func(s schema.Structural) {
-		for name, p := range s.Properties {
-			if fields++; !strings.Contains(string(page), name+"`") {
-				t.Errorf("%s is not documented", name)
-			}
-			look(p)
-			if p.Items != nil {
-				look(*p.Items)
-			}
-		}
-	}
-	spec := structural.Properties["spec"]
-	// The groups are documented by their fields.
-	for name, p := range spec.Properties {
-		if len(p.Properties) > 0 {
-			look(p)
-		} else {
-			look(schema.Structural{Properties: map[string]schema.Structural{name: p}})
-		}
-	}
-	if fields < 30 {
-		t.Errorf("checked only %d fields", fields)
-	}
-	for _, row := range []string{
-		"| `schedule.warmup` | `3m` |", "| `schedule.interval` | `15s` |", "| `schedule.minDuration` | `2m` |", "| `schedule.timeout` | `30m` |",
-		"| `minimum.canaryRequests`, `.baselineRequests` | `300` |", "| `minimum.shards` | `3` |", "| `metrics[].threshold` | `500ms` |",
-		"| `metrics[].maxOddsRatio` | `3` for `ClientErrors`, `1.5` for others |", "| `metrics[].negligible` | `0.005` |", "| `exposure.minRatio`, `.maxRatio` | `0.85`, `2` |",
-		"| `limits.restarts` | none |", "| `limits.unaccountedRatio` | `0.01` |", "| `statistics.alpha`, `.beta` | `0.05` |", "| `score.pass`, `.warn` | `90`, `75` |",
-		"| `score.minCoverage` | `0.5` |", "| `failOn` | `Fail`, `Error`, `Inconclusive` |",
-	} {
-		if !strings.Contains(string(page), row) {
-			t.Errorf("the page states a different default: %s", row)
-		}
-	}
 }

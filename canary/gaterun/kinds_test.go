@@ -16,7 +16,7 @@ import (
 // lists them.
 func TestMetricsOfTheAPI(t *testing.T) {
 	t.Parallel()
-	docs, err := os.ReadFile("../../docs/gate-fields.md")
+	docs, err := os.ReadFile("../../docs/gates.md")
 	if err != nil {
 		t.Fatal(err)
 	}
