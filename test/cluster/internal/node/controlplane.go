@@ -25,6 +25,9 @@ type plane struct {
 	audit, policy, changed string
 }
 
+// seldom lets a program collect its garbage less often: processors are scarcer than memory where tests run.
+var seldom = []string{"GOGC=400"}
+
 func (n *Node) apiDaemons() ([]proc.Daemon, error) {
 	policy, changed, err := n.config("audit-policy.yaml", nil)
 	if err != nil {
@@ -48,7 +51,7 @@ func (p plane) daemons() ([]proc.Daemon, error) {
 		return nil, err
 	}
 	etcd := proc.Daemon{
-		Name: "etcd", Path: p.bin + "/etcd", Patience: time.Minute, Ready: answers(etcdClient, "/health"),
+		Name: "etcd", Path: p.bin + "/etcd", Patience: time.Minute, Ready: answers(etcdClient, "/health"), Env: seldom,
 		Args: []string{
 			"--name=" + Name, "--data-dir=" + filepath.Join(p.dir, "etcd"), "--log-level=warn",
 			"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
@@ -62,7 +65,7 @@ func (p plane) daemons() ([]proc.Daemon, error) {
 	}
 	api := proc.Daemon{
 		Name: "kube-apiserver", Path: p.bin + "/kube-apiserver", Patience: 2 * time.Minute,
-		Ready: answers(client, "/readyz"), Depends: []string{p.changed},
+		Ready: answers(client, "/readyz"), Depends: []string{p.changed}, Env: seldom,
 		Args: []string{
 			"--advertise-address=" + p.ip, "--bind-address=" + p.ip, fmt.Sprintf("--secure-port=%d", p.port),
 			"--etcd-servers=" + etcdURL, "--etcd-cafile=" + c.etcdCA.CertFile(),
@@ -109,7 +112,7 @@ func (n *Node) managers(bin string) ([]proc.Daemon, error) {
 	return []proc.Daemon{
 		{
 			Name: "kube-controller-manager", Path: bin + "/kube-controller-manager", Patience: time.Minute,
-			Ready: answers(manager, "/healthz"),
+			Ready: answers(manager, "/healthz"), Env: seldom,
 			Args: append(common(n.path("etc", "controller-manager.kubeconfig"), c.managerServing.Cert, c.managerServing.Key),
 				"--use-service-account-credentials=true", "--service-account-private-key-file="+c.signingKey,
 				"--root-ca-file="+c.ca.CertFile(),

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -63,7 +64,7 @@ func (s *Set) Log(name string) string { return filepath.Join(s.dir, "log", name+
 func (s *Set) recordFile(name string) string { return filepath.Join(s.dir, "run", name+".json") }
 
 func (d Daemon) spec() string {
-	return store.Key(append(append([]string{d.Path}, d.Args...), d.Depends...)...)
+	return store.Key(slices.Concat([]string{d.Path}, d.Args, d.Env, d.Depends)...)
 }
 
 // Lookup returns a daemon's process, if it is alive, and its record.
