@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -77,11 +76,12 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	suite.full = os.Getenv("E2E_FULL") != ""
-	slots := 3
-	if given := os.Getenv("E2E_PARALLEL"); given != "" {
-		if slots, err = strconv.Atoi(given); err != nil || slots < 1 {
-			return fmt.Errorf("E2E_PARALLEL is %q; it must be how many tests may run side by side, such as 3", given)
-		}
+	slots, err := setting("E2E_PARALLEL", 3)
+	if err != nil {
+		return err
+	}
+	if kit.Patience, err = setting("E2E_PATIENCE", 1); err != nil {
+		return err
 	}
 	suite.slots = make(chan struct{}, slots)
 	if suite.guest = os.Getenv("E2E_GUEST") != ""; suite.guest {

@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strconv"
 	"sync"
@@ -127,13 +128,22 @@ func removes(t *testing.T, r *kit.Release) {
 // number reads how many of something a test is asked to make.
 func number(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
+	n, err := setting(variable, otherwise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// setting reads a number of at least 1 from the environment.
+func setting(variable string, otherwise int) (int, error) {
 	text := os.Getenv(variable)
 	if text == "" {
-		return otherwise
+		return otherwise, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("%s is %q; it must be a number, such as %d", variable, text, otherwise)
+		return 0, fmt.Errorf("%s is %q; it must be a number, such as %d", variable, text, otherwise)
 	}
-	return n
+	return n, nil
 }

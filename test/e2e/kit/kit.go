@@ -115,9 +115,13 @@ func (e notYetError) Error() string { return e.why }
 // NotYet makes Wait poll again; its text says what is missing.
 func NotYet(format string, args ...any) error { return notYetError{fmt.Sprintf(format, args...)} }
 
+// Patience multiplies the time of each Wait, for slow machines and large tests.
+var Patience = 1
+
 // Wait polls ask until it returns nil or an error other than NotYet, or until time is up.
 func Wait(ctx context.Context, atMost time.Duration, what string, ask func(context.Context) error) error {
 	began := time.Now()
+	atMost *= time.Duration(Patience)
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	var last error
