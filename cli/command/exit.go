@@ -88,11 +88,17 @@ func addHelp(root *cobra.Command) {
 		show(c, args)
 		return nil
 	}
+	help.Args = cobra.ArbitraryArgs
 }
 
 // unknownCommand says that a command has none of that name.
 func unknownCommand(c *cobra.Command, word string) error {
-	c.SuggestionsMinimumDistance = 2
+	if !c.HasSubCommands() {
+		return fmt.Errorf("%s has no command %q, nor any other; for its help: %s --help", c.CommandPath(), word, c.CommandPath())
+	}
+	if c.SuggestionsMinimumDistance == 0 {
+		c.SuggestionsMinimumDistance = 2
+	}
 	if near := slices.Compact(c.SuggestionsFor(word)); len(near) > 0 {
 		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), word, strings.Join(near, " or "))
 	}
@@ -121,11 +127,11 @@ func usages(c *cobra.Command) {
 	c.SetFlagErrorFunc(wrongFlag)
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return coded{wrongArguments(c, args), codeUsage}
-			}
 			if slices.Contains(args, "") { // as "$SERVICE" is if the variable is not set
 				return misused("an argument is empty; use %s", c.UseLine())
+			}
+			if err := check(c, args); err != nil {
+				return coded{wrongArguments(c, args), codeUsage}
 			}
 			return nil
 		}

@@ -78,12 +78,26 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
+// There is no help of what does not exist, and no suggestion for what looks like nothing.
+func TestHelpOfNothing(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"help gate cart": `kubectl cdevents gate has no command "cart"; to list them: kubectl cdevents gate --help`,
+		"help list nope": `kubectl cdevents list has no command "nope", nor any other; for its help: kubectl cdevents list --help`,
+	} {
+		r := run(t, "/nowhere", "", strings.Fields(args)...)
+		if r.errors(t, want); command.Code(r.failed) != 2 {
+			t.Errorf("%s: the exit code is %d", args, command.Code(r.failed))
+		}
+	}
+}
+
 // An empty argument is an empty variable of a script.
 func TestEmptyArguments(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{{"gate", ""}, {"gate", "wait", ""}, {"history", ""}, {"why", ""}, {"watch", ""}, {"test-event", ""}, {"list", ""}} {
+	for _, words := range [][]string{{"gate", ""}, {"gate", "wait", ""}, {"history", ""}, {"why", ""}, {"watch", ""}, {"test-event", ""}, {"list", ""}, {""}, {"create", ""}, {"help", ""}, {"help", "gate", ""}, {"gate", "", "more"}} {
 		r := run(t, "/nowhere", "", words...)
-		if command.Code(r.failed) != 2 {
+		if r.errors(t, "an argument is empty; use kubectl cdevents "); command.Code(r.failed) != 2 {
 			t.Errorf("%q: %v", words, r.failed)
 		}
 	}
