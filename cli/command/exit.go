@@ -91,6 +91,19 @@ func addHelp(root *cobra.Command) {
 	help.Args = cobra.ArbitraryArgs
 }
 
+// wrongTopic takes --help away from the name of a command that does not exist: cobra would show the help of its group.
+func wrongTopic(root *cobra.Command, args []string) []string {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return args
+	}
+	without := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--help" || a == "-h" })
+	of, rest, err := root.Find(without)
+	if err == nil && groups(of) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return without
+	}
+	return args
+}
+
 // unknownCommand says that a command has none of that name.
 func unknownCommand(c *cobra.Command, word string) error {
 	if !c.HasSubCommands() {

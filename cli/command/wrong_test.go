@@ -84,10 +84,28 @@ func TestHelpOfNothing(t *testing.T) {
 	for args, want := range map[string]string{
 		"help gate cart": `kubectl cdevents gate has no command "cart"; to list them: kubectl cdevents gate --help`,
 		"help list nope": `kubectl cdevents list has no command "nope", nor any other; for its help: kubectl cdevents list --help`,
+		"nope --help":    `kubectl cdevents has no command "nope"; to list them: kubectl cdevents --help`,
+		"-h lst":         `did you mean lint or list?`,
+		"create gte -h":  `kubectl cdevents create has no command "gte"; did you mean gate?`,
 	} {
 		r := run(t, "/nowhere", "", strings.Fields(args)...)
 		if r.errors(t, want); command.Code(r.failed) != 2 {
 			t.Errorf("%s: the exit code is %d", args, command.Code(r.failed))
+		}
+	}
+}
+
+// Whoever asks for help gets it, also behind an argument.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--help": "kubectl cdevents [command]", "-n shop --help": "kubectl cdevents [command]", "create -h": "kubectl cdevents create [command]",
+		"gate cart --help": "kubectl cdevents gate SERVICE | GATE", "gate wait --help": "kubectl cdevents gate wait GATE", "lint -f a -h": "kubectl cdevents lint -f FILE",
+		"help": "kubectl cdevents [command]", "help create": "kubectl cdevents create [command]", "help gate wait": "kubectl cdevents gate wait GATE",
+	} {
+		r := run(t, "/nowhere", "", strings.Fields(args)...)
+		if r.errors(t, ""); !strings.Contains(r.out, want) {
+			t.Errorf("%s printed %s%s, without %q", args, r.out, r.err, want)
 		}
 	}
 }
