@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 )
@@ -130,9 +131,32 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return coded{unknownCommand(c, args[0]), codeUsage}
 	}
 	if strings.HasPrefix(err.Error(), "unknown ") {
-		err = fmt.Errorf("%w; to list the flags: %s --help", err, c.CommandPath())
+		err = fmt.Errorf("%w; %s", err, whichFlags(c, err))
 	}
 	return coded{err, codeUsage}
+}
+
+// whichFlags says which commands of a group have the flag, as if one of them was misspelled. It is not said of the root,
+// where most of them have it.
+func whichFlags(c *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if c.HasParent() && errors.As(err, &unknown) {
+		var have []string
+		for _, sub := range c.Commands() {
+			name := unknown.GetSpecifiedName()
+			flag := sub.Flags().Lookup(name)
+			if unknown.GetSpecifiedShortnames() != "" && len(name) == 1 { // of ü, it is two bytes
+				flag = sub.Flags().ShorthandLookup(name)
+			}
+			if flag != nil {
+				have = append(have, sub.UseLine())
+			}
+		}
+		if len(have) > 0 {
+			return "it is a flag of " + strings.Join(have, " and ")
+		}
+	}
+	return "to list the flags: " + c.CommandPath() + " --help"
 }
 
 // usages gives the errors that cobra finds on a command line their exit code.

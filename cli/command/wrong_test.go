@@ -95,6 +95,24 @@ func TestHelpOfNothing(t *testing.T) {
 	}
 }
 
+// A flag that only another command of the group has tells which one was meant.
+func TestFlagsOfOtherCommands(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"gate wiat cart-gate --canary a": "unknown flag: --canary; it is a flag of kubectl cdevents gate wait GATE",
+		"create --service a":             "unknown flag: --service; it is a flag of kubectl cdevents create gate NAME --service SERVICE",
+		"create -l a=b":                  "unknown shorthand flag: 'l' in -l; it is a flag of kubectl cdevents create source NAME",
+		"create -ü":                      "unknown shorthand flag",
+		"gate cart --nope":               "unknown flag: --nope; to list the flags: kubectl cdevents gate --help",
+		"-A":                             "unknown shorthand flag: 'A' in -A; to list the flags: kubectl cdevents --help",
+	} {
+		r := run(t, "/nowhere", "", strings.Fields(args)...)
+		if r.errors(t, want); command.Code(r.failed) != 2 {
+			t.Errorf("%s: the exit code is %d", args, command.Code(r.failed))
+		}
+	}
+}
+
 // Whoever asks for help gets it, also behind an argument.
 func TestHelp(t *testing.T) {
 	t.Parallel()
