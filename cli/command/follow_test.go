@@ -14,6 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/command"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
@@ -61,6 +62,32 @@ func (f *fleetOf) selected(t *testing.T, config string) {
 		t.Errorf("for what does not exist, the code is %d", command.Code(got.failed))
 	}
 	f.label(t, nil)
+}
+
+// deleted asks about a Service that is gone, whose gate has its name. Another Service of that name was deleted, too.
+func (f *fleetOf) deleted(t *testing.T, config string) {
+	f.AddGate(t, "bygone", "bygone", nil)
+	older := fleet.Entry(v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: fleet.Shop, Name: "bygone", UID: "u-older"}, lifecycle.Memory{Sequence: 2, Removed: true}, f.sources["all"],
+		lifecycle.Transition{Sequence: 2, Time: ago(50 * time.Minute), Type: lifecycle.Removed, Revision: &lifecycle.Revision{Name: "bygone-00001"}})
+	older.Status.Removed = true
+	f.AddEntry(t, older)
+	for _, name := range []string{"bygone", "service/bygone"} {
+		got := run(t, config, "", "why", name, "-n", "shop")
+		got.errors(t, "")
+		for _, want := range []string{
+			"delivered: 1 to staging\n", "delivered: 1 to knative-cdevents/all\n", "CDEventSource shop/staging\n", "CDEventSource knative-cdevents/all\n", "CanaryGate shop/bygone\n",
+		} {
+			if strings.Count(got.out, want) != 1 {
+				t.Errorf("why %s printed %s, without %q", name, got.out, want)
+			}
+		}
+	}
+	if err := f.Events.CDEventSubjects(fleet.System).Delete(t.Context(), older.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Events.CanaryGates(fleet.Shop).Delete(t.Context(), "bygone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // begin runs a command until the test ends it, and waits for the first words.
