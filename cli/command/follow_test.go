@@ -82,6 +82,10 @@ func (f *fleetOf) deleted(t *testing.T, config string) {
 			}
 		}
 	}
+	_, end := begin(t, config, "watching Service bygone in namespace shop", "watch", "bygone", "-n", "shop")
+	if r := end(); r.failed != nil {
+		t.Errorf("watch of a Service that is gone failed: %v", r.failed)
+	}
 	if err := f.Events.CDEventSubjects(fleet.System).Delete(t.Context(), older.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

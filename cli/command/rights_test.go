@@ -36,6 +36,8 @@ func (f *fleetOf) rights(t *testing.T) {
 	for args, want := range map[string]string{
 		"why service/bygone": `there is no service "bygone" in namespace shop; the ledger is not looked at: you may not list cdeventsubjects`,
 		"why nope":           `there is no source, Service or gate "nope" in namespace shop; the ledger is not looked at: you may not list`,
+		"history bygone":     `there is no Knative Service "bygone" in namespace shop; the ledger is not looked at: you may not list`,
+		"watch bygone":       `there is no Knative Service "bygone" in namespace shop; the ledger is not looked at: you may not list`,
 	} {
 		run(t, tess, "", append(strings.Fields(args), "-n", "shop")...).errors(t, want)
 	}
