@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,22 @@ func (f *fleetOf) follow(t *testing.T, config string) {
 	gates.waitFor(t, "12:00:00\nGate cart-gate")
 	if r := endGates(); r.failed != nil {
 		t.Errorf("gate -w failed: %v", r.failed)
+	}
+	f.AddGate(t, "short", "cart", nil)
+	gates, endGates = begin(t, config, "Gate short", "gate", "gate/short", "-n", "shop", "-w")
+	lists, endList = begin(t, config, "90 % cart-00001", "list", "-n", "shop", "-w")
+	if err := f.Events.CanaryGates(fleet.Shop).Delete(t.Context(), "short", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gates.waitFor(t, `there is no CanaryGate "short"`)
+	for _, percent := range []int64{20, 30, 10} {
+		f.split(t, 100-percent, percent)
+		lists.waitFor(t, fmt.Sprintf("%d %% cart-00001", 100-percent))
+		time.Sleep(time.Second)
+	}
+	endList()
+	if r := endGates(); r.failed != nil || strings.Count(gates.text.String(), "there is no") != 1 {
+		t.Errorf("gate -w of what was deleted: %v\n%s", r.failed, gates.text.String())
 	}
 	f.label(t, map[string]string{"team": "a"})
 	lines, end := begin(t, config, "watching all namespaces", "watch", "-A", "-l", "team=a")
