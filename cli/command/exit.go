@@ -29,7 +29,7 @@ const exitCodes = `Exit codes:
        event, the object does not exist or was refused
   2    the command line is wrong
   3    it could not be done or found out: the API server did not answer or refused, or the time ran out
-  130  you pressed Ctrl-C, also in a command that keeps running until then`
+  130  you pressed Ctrl-C, also in a command that keeps running until then (Windows has a code of its own)`
 
 // coded is an error with its exit code.
 type coded struct {

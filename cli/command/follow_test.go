@@ -207,6 +207,7 @@ func (f *fleetOf) wait(t *testing.T, config string) {
 		{"has not failed", "--for=verdict=fail,Error", nil, 1, ""},
 		{"another canary fails", "--canary cart-00003", func() { f.judge(t, "cart-00003", verdict.Fail, "RelativeRegression") }, 1, "no run on cart-00003 yet; the newest one is on cart-00002\n"},
 		{"any verdict", "--for=verdict", nil, 0, "cart-00003: Fail (RelativeRegression)\n"},
+		{"is superseded, as wished", "--for=verdict=Superseded", nil, 0, "cart-00003: Superseded (SplitChanged)\n"},
 		{"is superseded, and the next one passes", "", func() {
 			f.judge(t, "cart-00004", verdict.Pass)
 		}, 0, "cart-00003: Superseded (SplitChanged)\n"},
