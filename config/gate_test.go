@@ -91,7 +91,7 @@ func TestSchemaAndGoReadTheSameDurations(t *testing.T) {
 	_, validator := schemaOf(t, crd(t, "canarygates"))
 	for _, text := range []string{
 		"0", "0s", "5s", "1h30m", "1h0m0.5s", "0.5h", "1m0.000001ms", "999999h",
-		"", "00", "5", "5s5s", "1m1h", ".5s", "5.s", "500us", "500µs", "1ns", "+5s", " 5s", "1h 5m", "1d", "PT5M", "1000000h", "0.0000000001s", "1e3s",
+		"", "00", "5", "5s5s", "1m1h", ".5s", "5.s", "500us", "500µs", "1ns", "+5s", "-0s", "-0", "-", " 5s", "1h 5m", "1d", "PT5M", "1000000h", "0.0000000001s", "1e3s",
 	} {
 		object := gateOf(`{"service":"cart","schedule":{"warmup":"` + text + `"}}`).Object
 		errs := validation.ValidateCustomResource(nil, object, validator)

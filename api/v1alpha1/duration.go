@@ -50,7 +50,7 @@ var errNotation = errors.New("use a format such as 500ms, 90s, 2m or 1h30m, with
 // ParseDuration reads a duration as the schema of a gate does. The error says what would be right.
 func ParseDuration(text string) (Duration, error) {
 	d, err := time.ParseDuration(text)
-	if err != nil || !notation.MatchString(text) {
+	if err != nil || !notation.MatchString(text) || d == 0 && text[0] == '-' {
 		return Duration{}, errNotation
 	}
 	return Duration{d}, nil

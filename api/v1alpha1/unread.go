@@ -5,6 +5,7 @@ package v1alpha1
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -41,27 +42,29 @@ const (
 func unknownInFilters(raw []byte) (problems []tolerant.FieldError) {
 	var of struct {
 		Spec struct {
-			Filters json.RawMessage `json:"filters"`
+			Filters []json.RawMessage `json:"filters"`
 		} `json:"spec"`
 	}
 	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &of) != nil {
 		return nil // what cannot be read is reported already
 	}
-	unknown, err := kjson.UnmarshalStrict(of.Spec.Filters, new([]Filter), kjson.DisallowUnknownFields)
-	if err != nil {
-		return nil // that, too
-	}
-	for _, u := range unknown {
-		var at kjson.FieldError
-		if !errors.As(u, &at) || len(problems) == maxUnknown {
-			continue
+	for i, filter := range of.Spec.Filters {
+		unknown, err := kjson.UnmarshalStrict(filter, new(Filter), kjson.DisallowUnknownFields)
+		if err != nil {
+			continue // that, too
 		}
-		const right = "use one of exact, prefix, suffix, all, any, not, cesql"
-		if path := "spec.filters" + at.FieldPath(); len(path) <= longestPath {
-			problems = append(problems, tolerant.FieldError{Path: path, Message: "is not a field of a filter; " + right})
-		} else {
-			filter, _, _ := strings.Cut(path, "]")
-			problems = append(problems, tolerant.FieldError{Path: filter + "]", Message: "contains a field that no filter has; " + right})
+		for _, u := range unknown {
+			var at kjson.FieldError
+			if !errors.As(u, &at) || len(problems) == maxUnknown {
+				continue
+			}
+			const right = "use one of exact, prefix, suffix, all, any, not, cesql"
+			path := fmt.Sprintf("spec.filters[%d]", i)
+			if full := path + "." + at.FieldPath(); len(full) <= longestPath {
+				problems = append(problems, tolerant.FieldError{Path: full, Message: "is not a field of a filter; " + right})
+			} else {
+				problems = append(problems, tolerant.FieldError{Path: path, Message: "contains a field that no filter has; " + right})
+			}
 		}
 	}
 	return problems

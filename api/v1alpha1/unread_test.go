@@ -73,8 +73,8 @@ func TestUnknownFieldsOfFilters(t *testing.T) {
 	}
 	// Whatever else cannot be read.
 	var broken CDEventSource
-	err := json.Unmarshal([]byte(`{"spec":{"replay":5,"filters":[{"not":{"exakt":{"type":"a"}}}]},"status":{"pending":"many"}}`), &broken)
-	if err != nil || len(broken.Unread) != 3 || UnreadIn(broken.Unread, "spec.filters[0].not.exakt") == nil {
+	err := json.Unmarshal([]byte(`{"spec":{"replay":5,"filters":[{"exact":5},{"not":{"exakt":{"type":"a"}}}]},"status":{"pending":"many"}}`), &broken)
+	if err != nil || len(broken.Unread) != 4 || UnreadIn(broken.Unread, "spec.filters[1].not.exakt") == nil {
 		t.Errorf("%v, %v", broken.Unread, err)
 	}
 	var s CDEventSource

@@ -128,6 +128,7 @@ func TestCommands(t *testing.T) {
 		run(t, reading, "", "gate", "-n", "shop", "service.serving.knative.dev/cart").errors(t, "")
 		run(t, reading, "", "history", "-n", "shop", "service.serving.knative.dev/cart").errors(t, "")
 	})
+	t.Run("deleted", func(t *testing.T) { f.deleted(t, reading) })
 	t.Run("selected", func(t *testing.T) { f.selected(t, reading) })
 	t.Run("serverless", func(t *testing.T) { f.serverless(t, reading) })
 	t.Run("watch", func(t *testing.T) { f.watch(t, reading) })

@@ -50,7 +50,7 @@ func (e *env) dashboard() *cobra.Command {
 		}
 		place := ""
 		if len(args) == 1 {
-			if _, err := r.Service(c.Context(), namespace, args[0]); err != nil {
+			if err := e.reporter(r).Known(c.Context(), namespace, args[0]); err != nil {
 				return err
 			}
 			place = "#/" + url.PathEscape(namespace) + "/" + url.PathEscape(args[0])

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 )
@@ -28,7 +29,7 @@ const exitCodes = `Exit codes:
        event, the object does not exist or was refused
   2    the command line is wrong
   3    it could not be done or found out: the API server did not answer or refused, or the time ran out
-  130  you pressed Ctrl-C, also in a command that keeps running until then`
+  130  you pressed Ctrl-C, also in a command that keeps running until then (Windows has a code of its own)`
 
 // coded is an error with its exit code.
 type coded struct {
@@ -88,11 +89,30 @@ func addHelp(root *cobra.Command) {
 		show(c, args)
 		return nil
 	}
+	help.Args = cobra.ArbitraryArgs
+}
+
+// wrongTopic takes --help away from the name of a command that does not exist: cobra would show the help of its group.
+func wrongTopic(root *cobra.Command, args []string) []string {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return args
+	}
+	without := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--help" || a == "-h" })
+	of, rest, err := root.Find(without)
+	if err == nil && groups(of) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return without
+	}
+	return args
 }
 
 // unknownCommand says that a command has none of that name.
 func unknownCommand(c *cobra.Command, word string) error {
-	c.SuggestionsMinimumDistance = 2
+	if !c.HasSubCommands() {
+		return fmt.Errorf("%s has no command %q, nor any other; for its help: %s --help", c.CommandPath(), word, c.CommandPath())
+	}
+	if c.SuggestionsMinimumDistance == 0 {
+		c.SuggestionsMinimumDistance = 2
+	}
 	if near := slices.Compact(c.SuggestionsFor(word)); len(near) > 0 {
 		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), word, strings.Join(near, " or "))
 	}
@@ -111,9 +131,32 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return coded{unknownCommand(c, args[0]), codeUsage}
 	}
 	if strings.HasPrefix(err.Error(), "unknown ") {
-		err = fmt.Errorf("%w; to list the flags: %s --help", err, c.CommandPath())
+		err = fmt.Errorf("%w; %s", err, whichFlags(c, err))
 	}
 	return coded{err, codeUsage}
+}
+
+// whichFlags says which commands of a group have the flag, as if one of them was misspelled. It is not said of the root,
+// where most of them have it.
+func whichFlags(c *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if c.HasParent() && errors.As(err, &unknown) {
+		var have []string
+		for _, sub := range c.Commands() {
+			name := unknown.GetSpecifiedName()
+			flag := sub.Flags().Lookup(name)
+			if unknown.GetSpecifiedShortnames() != "" && len(name) == 1 { // of ü, it is two bytes
+				flag = sub.Flags().ShorthandLookup(name)
+			}
+			if flag != nil {
+				have = append(have, sub.UseLine())
+			}
+		}
+		if len(have) > 0 {
+			return "it is a flag of " + strings.Join(have, " and ")
+		}
+	}
+	return "to list the flags: " + c.CommandPath() + " --help"
 }
 
 // usages gives the errors that cobra finds on a command line their exit code.
@@ -121,11 +164,11 @@ func usages(c *cobra.Command) {
 	c.SetFlagErrorFunc(wrongFlag)
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return coded{wrongArguments(c, args), codeUsage}
-			}
 			if slices.Contains(args, "") { // as "$SERVICE" is if the variable is not set
 				return misused("an argument is empty; use %s", c.UseLine())
+			}
+			if err := check(c, args); err != nil {
+				return coded{wrongArguments(c, args), codeUsage}
 			}
 			return nil
 		}

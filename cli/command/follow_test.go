@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/cli/command"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
@@ -61,6 +63,36 @@ func (f *fleetOf) selected(t *testing.T, config string) {
 		t.Errorf("for what does not exist, the code is %d", command.Code(got.failed))
 	}
 	f.label(t, nil)
+}
+
+// deleted asks about a Service that is gone, whose gate has its name. Another Service of that name was deleted, too.
+func (f *fleetOf) deleted(t *testing.T, config string) {
+	f.AddGate(t, "bygone", "bygone", nil)
+	older := fleet.Entry(v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: fleet.Shop, Name: "bygone", UID: "u-older"}, lifecycle.Memory{Sequence: 2, Removed: true}, f.sources["all"],
+		lifecycle.Transition{Sequence: 2, Time: ago(50 * time.Minute), Type: lifecycle.Removed, Revision: &lifecycle.Revision{Name: "bygone-00001"}})
+	older.Status.Removed = true
+	f.AddEntry(t, older)
+	for _, name := range []string{"bygone", "service/bygone"} {
+		got := run(t, config, "", "why", name, "-n", "shop")
+		got.errors(t, "")
+		for _, want := range []string{
+			"delivered: 1 to staging\n", "delivered: 1 to knative-cdevents/all\n", "CDEventSource shop/staging\n", "CDEventSource knative-cdevents/all\n", "CanaryGate shop/bygone\n",
+		} {
+			if strings.Count(got.out, want) != 1 {
+				t.Errorf("why %s printed %s, without %q", name, got.out, want)
+			}
+		}
+	}
+	_, end := begin(t, config, "watching Service bygone in namespace shop", "watch", "bygone", "-n", "shop")
+	if r := end(); r.failed != nil {
+		t.Errorf("watch of a Service that is gone failed: %v", r.failed)
+	}
+	if err := f.Events.CDEventSubjects(fleet.System).Delete(t.Context(), older.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Events.CanaryGates(fleet.Shop).Delete(t.Context(), "bygone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // begin runs a command until the test ends it, and waits for the first words.
@@ -123,6 +155,22 @@ func (f *fleetOf) follow(t *testing.T, config string) {
 	if r := endGates(); r.failed != nil {
 		t.Errorf("gate -w failed: %v", r.failed)
 	}
+	f.AddGate(t, "short", "cart", nil)
+	gates, endGates = begin(t, config, "Gate short", "gate", "gate/short", "-n", "shop", "-w")
+	lists, endList = begin(t, config, "90 % cart-00001", "list", "-n", "shop", "-w")
+	if err := f.Events.CanaryGates(fleet.Shop).Delete(t.Context(), "short", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gates.waitFor(t, `there is no CanaryGate "short"`)
+	for _, percent := range []int64{20, 30, 10} {
+		f.split(t, 100-percent, percent)
+		lists.waitFor(t, fmt.Sprintf("%d %% cart-00001", 100-percent))
+		time.Sleep(time.Second)
+	}
+	endList()
+	if r := endGates(); r.failed != nil || strings.Count(gates.text.String(), "there is no") != 1 {
+		t.Errorf("gate -w of what was deleted: %v\n%s", r.failed, gates.text.String())
+	}
 	f.label(t, map[string]string{"team": "a"})
 	lines, end := begin(t, config, "watching all namespaces", "watch", "-A", "-l", "team=a")
 	f.judge(t, "cart-00003", verdict.Running, "InsufficientSample")
@@ -159,6 +207,7 @@ func (f *fleetOf) wait(t *testing.T, config string) {
 		{"has not failed", "--for=verdict=fail,Error", nil, 1, ""},
 		{"another canary fails", "--canary cart-00003", func() { f.judge(t, "cart-00003", verdict.Fail, "RelativeRegression") }, 1, "no run on cart-00003 yet; the newest one is on cart-00002\n"},
 		{"any verdict", "--for=verdict", nil, 0, "cart-00003: Fail (RelativeRegression)\n"},
+		{"is superseded, as wished", "--for=verdict=Superseded", nil, 0, "cart-00003: Superseded (SplitChanged)\n"},
 		{"is superseded, and the next one passes", "", func() {
 			f.judge(t, "cart-00004", verdict.Pass)
 		}, 0, "cart-00003: Superseded (SplitChanged)\n"},

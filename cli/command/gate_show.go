@@ -51,7 +51,7 @@ func (e *env) showGate(g *report.GateReport) {
 			title += fmt.Sprintf(" against %s", run.Baseline.Name)
 		}
 	}
-	s.Printf("%s\n", s.Paint(screen.Bold, title+fmt.Sprintf(" (Service %s)", service)))
+	s.WrappedCells(screen.Text(""), screen.Cell{Text: title + fmt.Sprintf(" (Service %s)", service), Style: screen.Bold})
 	if g.Run == nil {
 		e.showFinding(g.Finding, "  ")
 		e.showPast(g)
@@ -88,7 +88,7 @@ func (e *env) showRun(g *report.GateReport) {
 	if g.Spec.DryRun {
 		v += " (dry run: it stops nothing)"
 	}
-	s.Printf("  verdict    %s\n", s.Paint(verdictStyle(string(run.Verdict)), v))
+	s.WrappedCells(screen.Text("  verdict    "), screen.Cell{Text: v, Style: verdictStyle(string(run.Verdict))})
 	when := "began " + e.ago(run.StartTime.Time)
 	switch {
 	case run.CompletionTime != nil:
@@ -144,8 +144,8 @@ func (e *env) showPast(g *report.GateReport) {
 		if p.Service != "" && p.Service != g.Service {
 			on += " (Service " + p.Service + ")"
 		}
-		e.Screen.Printf("%s%s on %s, %s\n", label, e.Screen.Paint(verdictStyle(string(p.Verdict)), v), on,
-			e.ago(p.CompletionTime.Time))
+		e.Screen.WrappedCells(screen.Text(label), screen.Cell{Text: v, Style: verdictStyle(string(p.Verdict))},
+			screen.Text(fmt.Sprintf("on %s, %s", on, e.ago(p.CompletionTime.Time))))
 		label = "             "
 		shown++
 	}

@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
@@ -19,8 +23,19 @@ func TestBarsFitTheTerminal(t *testing.T) {
 	const long = "36 %, 3.6 times its share; at most 2 is accepted"
 	for _, width := range []int{0, 50, 60, 80, 100, 200} {
 		var out bytes.Buffer
-		e := &env{Options: Options{Screen: &screen.Screen{Out: &out, Width: width}}}
+		now := time.Date(2040, time.January, 2, 12, 0, 0, 0, time.UTC)
+		e := &env{Options: Options{Screen: &screen.Screen{Out: &out, Width: width}, Now: func() time.Time { return now }}}
 		e.bar("share it handled", .36, long)
+		e.showGate(&report.GateReport{
+			Name: "cart-gate",
+			Run: &v1alpha1.GateRun{
+				Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002"}, StartTime: metav1.NewTime(now),
+				Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "ExposureMismatch", "BaselineUnknown", "EntryMetricsUnavailable"},
+			},
+			History: []v1alpha1.GatePastRun{{CompletionTime: metav1.NewTime(now.Add(-time.Hour)), GateRunSummary: v1alpha1.GateRunSummary{
+				ID: "r0", Canary: "cart-00001", Verdict: verdict.Inconclusive, Reasons: []string{"InsufficientSample", "Timeout"},
+			}}},
+		})
 		e.showMetric(verdict.MetricResult{Name: "ErrorRate", EFail: 6.3, EFailLimit: 44, Missing: 240, Detail: "500 instead of 200"})
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); width > 0 && n > width {
@@ -28,7 +43,11 @@ func TestBarsFitTheTerminal(t *testing.T) {
 			}
 		}
 		text := strings.Join(strings.Fields(out.String()), " ")
-		for _, want := range []string{long, "what rose most 500 instead of 200 proof", "about 240 more requests of the canary"} {
+		for _, want := range []string{
+			long, "what rose most 500 instead of 200 proof", "about 240 more requests of the canary",
+			"Gate cart-gate judges cart-00002 (Service cart) verdict Running: InsufficientSample, ExposureMismatch, BaselineUnknown",
+			"before Inconclusive: InsufficientSample, Timeout on cart-00001, 60 min ago",
+		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not in\n%s", want, out.String())
 			}

@@ -34,7 +34,8 @@ func (e *env) gateWait() *cobra.Command {
 		SuggestFor: []string{"awit", "wiat", "wati"}, // two letters in the wrong order
 		Short:      "Wait for the end of a gate's run; the exit code says whether the verdict is the one that you want",
 		Long: "Waits until the newest run of the gate has ended, and prints each change. If no run has begun yet, it waits for\n" +
-			"one. A run that is superseded ends without a verdict: then it waits for the next one.\n\n" +
+			"one. A run that is superseded ends without a verdict: then it waits for the next one, unless --canary is given or\n" +
+			"--for names Superseded.\n\n" +
 			"After you have moved traffic to a Revision, name it with --canary: until the controller has seen the new split,\n" +
 			"the newest run is still the one before.\n\n" +
 			"Exit codes: 0 if the run ended with the verdict that you want, 1 if with another one, 2 if the command line is\n" +
@@ -76,7 +77,8 @@ func (e *env) gateWait() *cobra.Command {
 		defer cancel()
 		w := &gateWaiter{
 			env: e, name: report.GateName(args[0]), canary: canary,
-			done: make(chan *v1alpha1.GateLatest, 1), gone: make(chan struct{}, 1),
+			superseded: strings.Contains(wish, "=") && slices.Contains(wished, verdict.Superseded),
+			done:       make(chan *v1alpha1.GateLatest, 1), gone: make(chan struct{}, 1),
 		}
 		return w.wait(ctx, r, namespace, wished, timeout)
 	}
@@ -107,8 +109,10 @@ func wishes(text string) ([]verdict.Verdict, error) {
 type gateWaiter struct {
 	*env
 	name, canary string
-	done         chan *v1alpha1.GateLatest
-	gone         chan struct{}
+	// superseded is set if --for names Superseded.
+	superseded bool
+	done       chan *v1alpha1.GateLatest
+	gone       chan struct{}
 
 	mu   sync.Mutex
 	said string
@@ -204,8 +208,7 @@ func (w *gateWaiter) look(g *v1alpha1.CanaryGate) {
 		w.said = text
 		w.Screen.Printf("%s  gate %s  %s\n", w.Screen.Paint(screen.Dim, w.stamp(w.Now())), w.name, w.Screen.Paint(style, text))
 	}
-	superseded := mine && run.Verdict == verdict.Superseded && w.canary == ""
-	if mine && run.Verdict != verdict.Running && !superseded {
+	if mine && run.Verdict != verdict.Running && (run.Verdict != verdict.Superseded || w.superseded || w.canary != "") {
 		select {
 		case w.done <- run:
 		default: // it has ended already
@@ -226,7 +229,7 @@ func (w *gateWaiter) newest(g *v1alpha1.CanaryGate) *v1alpha1.GateLatest {
 		switch {
 		case first:
 			w.past[p.ID] = true
-		case w.past[p.ID] || p.Verdict == verdict.Superseded:
+		case w.past[p.ID] || p.Verdict == verdict.Superseded && !w.superseded:
 		case p.ID == w.current && (run == nil || run.ID != p.ID), other && p.Canary == w.canary:
 			return &v1alpha1.GateLatest{GateRunSummary: p.GateRunSummary}
 		}

@@ -252,6 +252,7 @@ func (e *env) follow(
 	if err := e.give(o, p, a); err != nil {
 		return err
 	}
+	noted := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -268,9 +269,14 @@ func (e *env) follow(
 			return e.Screen.Err()
 		}
 		if err != nil {
-			e.note("note: %v", err)
+			// Every change in the namespace leads here, and what was said stays true until something else is.
+			if text := err.Error(); text != noted {
+				noted = text
+				e.note("note: %s", text)
+			}
 			continue
 		}
+		noted = ""
 		news, has := now.news(a.value)
 		if a = now; !has {
 			continue

@@ -33,6 +33,14 @@ func (f *fleetOf) rights(t *testing.T) {
 	if !strings.Contains(got.out, "gate cart-gate began to judge cart-00002") || !strings.Contains(got.err, "you may not get cdeventsubjects") {
 		t.Errorf("without the ledger, history printed %s%s", got.out, got.err)
 	}
+	for args, want := range map[string]string{
+		"why service/bygone": `there is no service "bygone" in namespace shop; the ledger is not looked at: you may not list cdeventsubjects`,
+		"why nope":           `there is no source, Service or gate "nope" in namespace shop; the ledger is not looked at: you may not list`,
+		"history bygone":     `there is no Knative Service "bygone" in namespace shop; the ledger is not looked at: you may not list`,
+		"watch bygone":       `there is no Knative Service "bygone" in namespace shop; the ledger is not looked at: you may not list`,
+	} {
+		run(t, tess, "", append(strings.Fields(args), "-n", "shop")...).errors(t, want)
+	}
 	run(t, tess, "", "compare", "-n", "shop").errors(t, "you may not list canarygateruns.knative-cdevents.dev in namespace knative-cdevents; ask an operator for ClusterRole knative-cdevents-ledger-view in namespace knative-cdevents")
 	f.allowed(t, olga, "compare", "-n", "shop")
 	for _, args := range []string{"list -n shop", "list -A", "why -n shop", "gate cart -n shop", "history cart -n shop", "watch -n shop"} {

@@ -82,7 +82,7 @@ func New(o Options, args []string) *cobra.Command {
 	if nameOf(o.Program) == Completer {
 		args = append([]string{cobra.ShellCompRequestCmd}, args...)
 	}
-	root.SetArgs(args)
+	root.SetArgs(wrongTopic(root, args))
 	return root
 }
 

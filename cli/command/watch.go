@@ -62,7 +62,7 @@ func (e *env) watch() *cobra.Command {
 		}
 		if len(args) == 1 {
 			w.service = args[0]
-			if _, err := r.Service(c.Context(), w.namespace, w.service); err != nil {
+			if err := e.reporter(r).Known(c.Context(), w.namespace, w.service); err != nil {
 				return err
 			}
 		}

@@ -78,12 +78,62 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
+// There is no help of what does not exist, and no suggestion for what looks like nothing.
+func TestHelpOfNothing(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"help gate cart": `kubectl cdevents gate has no command "cart"; to list them: kubectl cdevents gate --help`,
+		"help list nope": `kubectl cdevents list has no command "nope", nor any other; for its help: kubectl cdevents list --help`,
+		"nope --help":    `kubectl cdevents has no command "nope"; to list them: kubectl cdevents --help`,
+		"-h lst":         `did you mean lint or list?`,
+		"create gte -h":  `kubectl cdevents create has no command "gte"; did you mean gate?`,
+	} {
+		r := run(t, "/nowhere", "", strings.Fields(args)...)
+		if r.errors(t, want); command.Code(r.failed) != 2 {
+			t.Errorf("%s: the exit code is %d", args, command.Code(r.failed))
+		}
+	}
+}
+
+// A flag that only another command of the group has tells which one was meant.
+func TestFlagsOfOtherCommands(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"gate wiat cart-gate --canary a": "unknown flag: --canary; it is a flag of kubectl cdevents gate wait GATE",
+		"create --service a":             "unknown flag: --service; it is a flag of kubectl cdevents create gate NAME --service SERVICE",
+		"create -l a=b":                  "unknown shorthand flag: 'l' in -l; it is a flag of kubectl cdevents create source NAME",
+		"create -ü":                      "unknown shorthand flag",
+		"gate cart --nope":               "unknown flag: --nope; to list the flags: kubectl cdevents gate --help",
+		"-A":                             "unknown shorthand flag: 'A' in -A; to list the flags: kubectl cdevents --help",
+	} {
+		r := run(t, "/nowhere", "", strings.Fields(args)...)
+		if r.errors(t, want); command.Code(r.failed) != 2 {
+			t.Errorf("%s: the exit code is %d", args, command.Code(r.failed))
+		}
+	}
+}
+
+// Whoever asks for help gets it, also behind an argument.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--help": "kubectl cdevents [command]", "-n shop --help": "kubectl cdevents [command]", "create -h": "kubectl cdevents create [command]",
+		"gate cart --help": "kubectl cdevents gate SERVICE | GATE", "gate wait --help": "kubectl cdevents gate wait GATE", "lint -f a -h": "kubectl cdevents lint -f FILE",
+		"help": "kubectl cdevents [command]", "help create": "kubectl cdevents create [command]", "help gate wait": "kubectl cdevents gate wait GATE",
+	} {
+		r := run(t, "/nowhere", "", strings.Fields(args)...)
+		if r.errors(t, ""); !strings.Contains(r.out, want) {
+			t.Errorf("%s printed %s%s, without %q", args, r.out, r.err, want)
+		}
+	}
+}
+
 // An empty argument is an empty variable of a script.
 func TestEmptyArguments(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{{"gate", ""}, {"gate", "wait", ""}, {"history", ""}, {"why", ""}, {"watch", ""}, {"test-event", ""}, {"list", ""}} {
+	for _, words := range [][]string{{"gate", ""}, {"gate", "wait", ""}, {"history", ""}, {"why", ""}, {"watch", ""}, {"test-event", ""}, {"list", ""}, {""}, {"create", ""}, {"help", ""}, {"help", "gate", ""}, {"gate", "", "more"}} {
 		r := run(t, "/nowhere", "", words...)
-		if command.Code(r.failed) != 2 {
+		if r.errors(t, "an argument is empty; use kubectl cdevents "); command.Code(r.failed) != 2 {
 			t.Errorf("%q: %v", words, r.failed)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/config"
 	"github.com/knative-cdevents/knative-cdevents/emitter/transport/transports"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source/valid"
 )
 
@@ -190,10 +191,10 @@ func (o *object) invalid(prefix string, errs *apis.FieldError) {
 	}
 }
 
-// customRun checks the gate that a Tekton CustomRun embeds, or those of a Pipeline's tasks.
+// customRun checks the gate that a Tekton CustomRun refers to or embeds, or those of a Pipeline's tasks.
 func (o *object) customRun(value map[string]any) bool {
 	spec, _ := value["spec"].(map[string]any)
-	found := o.embedded("spec.customSpec", spec["customSpec"])
+	found := o.gateTask("spec.", spec, "customRef", "customSpec")
 	embedding, prefix := spec, "spec."
 	if of, is := spec["pipelineSpec"].(map[string]any); is {
 		embedding, prefix = of, "spec.pipelineSpec."
@@ -202,10 +203,47 @@ func (o *object) customRun(value map[string]any) bool {
 		tasks, _ := embedding[list].([]any)
 		for i := range tasks {
 			task, _ := tasks[i].(map[string]any)
-			found = o.embedded(fmt.Sprintf("%s%s[%d].taskSpec", prefix, list, i), task["taskSpec"]) || found
+			found = o.gateTask(fmt.Sprintf("%s%s[%d].", prefix, list, i), task, "taskRef", "taskSpec") || found
 		}
 	}
 	return found
+}
+
+// gateTask checks a task if it is a gate, by a reference or by what is embedded.
+func (o *object) gateTask(prefix string, task map[string]any, ref, spec string) bool {
+	found := o.embedded(prefix+spec, task[spec])
+	in, _ := task[ref].(map[string]any)
+	version, _ := in["apiVersion"].(string)
+	if group, _, _ := strings.Cut(version, "/"); group == v1alpha1.GroupName {
+		found = true
+	}
+	if all, is := task["params"].([]any); is && found {
+		for i := range all {
+			o.param(fmt.Sprintf("%sparams[%d]", prefix, i), all[i])
+		}
+	}
+	return found
+}
+
+// param checks a param of a gate. What Tekton puts into its value later is not known here.
+func (o *object) param(field string, value any) {
+	of, _ := value.(map[string]any)
+	name, _ := of["name"].(string)
+	given := ""
+	switch v := of["value"].(type) {
+	case []any, map[string]any:
+		o.report(field+".value", "param %q must be a string", name)
+		return
+	case nil:
+	default:
+		given = fmt.Sprint(v) // Tekton takes true and 20 for texts, too
+	}
+	if strings.Contains(given, "$(") {
+		given = ""
+	}
+	if p := customrun.CheckParam(name, given); p != nil {
+		o.report(field, "%s", p.Message)
+	}
 }
 
 // embedded checks the spec of a gate inside of another object.

@@ -21,6 +21,7 @@ const (
 	gateHead   = "apiVersion: knative-cdevents.dev/v1alpha1\nkind: CanaryGate\nmetadata: {name: g}\n"
 	sourceHead = "apiVersion: knative-cdevents.dev/v1alpha1\nkind: CDEventSource\nmetadata: {name: s, namespace: shop}\n"
 	configHead = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: knative-cdevents, name: "
+	runHead    = "apiVersion: tekton.dev/v1beta1\nkind: CustomRun\nmetadata: {name: r}\nspec:\n  customRef: {apiVersion: knative-cdevents.dev/v1alpha1, kind: CanaryGate, name: g}\n"
 )
 
 func TestProblems(t *testing.T) {
@@ -70,6 +71,10 @@ func TestProblems(t *testing.T) {
 		{"a changed example", configHead + "config-canary, annotations: {knative.dev/example-checksum: abc}}\ndata:\n  _example: a\n", 5, "data[_example]", "copy the setting out of it"},
 		{"a gate in a CustomRun", "apiVersion: tekton.dev/v1beta1\nkind: CustomRun\nmetadata: {generateName: judge-}\nspec:\n  customSpec:\n    apiVersion: knative-cdevents.dev/v1alpha1\n    kind: CanaryGate\n    spec:\n      service: cart\n      failOn: [Warn]\n", 10, "spec.customSpec.spec.failOn", "it must contain Fail"},
 		{"a gate in a Pipeline", "apiVersion: tekton.dev/v1\nkind: Pipeline\nmetadata: {name: p}\nspec:\n  tasks:\n    - name: judge\n      taskSpec:\n        apiVersion: knative-cdevents.dev/v1alpha1\n        kind: CanaryGate\n        spec: {servise: cart}\n", 10, "spec.tasks[0].taskSpec.spec.servise", "did you mean service?"},
+		{"a param of a CustomRun", runHead + "  params:\n    - {name: dry-run, value: true}\n    - {name: timeout, value: 5m5m}\n", 8, "spec.params[1]", "each of h, m, s and ms at most once"},
+		{"a param that does not exist", runHead + "  params:\n    - {name: time-out, value: $(params.timeout)}\n", 7, "spec.params[0]", "the params are baseline, canary,"},
+		{"a param with a list", runHead + "  params:\n    - name: fail-on\n      value: [Fail]\n", 8, "spec.params[0].value", "must be a string"},
+		{"a param in a Pipeline", "apiVersion: tekton.dev/v1\nkind: Pipeline\nmetadata: {name: p}\nspec:\n  finally:\n    - name: judge\n      taskRef: {apiVersion: knative-cdevents.dev/v1alpha1, kind: CanaryGate}\n      params:\n        - {name: min-requests, value: 0}\n", 9, "spec.finally[0].params[0]", "a whole number of at least 1"},
 		{"no YAML", "a: [\n", 0, "", "it is not valid YAML"},
 		{"a template", "a: {{ .Values.a }}\nb: [\n", 0, "", "render it first"},
 	} {
@@ -94,6 +99,8 @@ func TestRight(t *testing.T) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {1: a, yes: b}\n", gateHead + "spec: {service: cart, watch: yes}\n",
 		gateHead + "spec: {service: cart, canary: \"on\"}\n", strings.Replace(gateHead, "{name: g}", "{name: g, labels: {since: 2026-11-28}}", 1) + "spec: {service: cart}\n",
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {templates: []}\n",
+		runHead + "  params: [{name: timeout, value: 20m}, {name: canary, value: \"\"}, {name: min-requests, value: $(params.least)}, {name: dry-run, value: true}]\n",
+		strings.Replace(runHead, "knative-cdevents.dev/v1alpha1", "example.com/v1", 1) + "  params: [{name: timeout, value: 5m5m}, {name: more, value: [a]}]\n",
 		"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: cart, labels: {knative-cdevents.dev/rollout: progressive}}\n",
 	} {
 		if l := lint(text); len(l.Problems) > 0 {

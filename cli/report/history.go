@@ -76,10 +76,8 @@ func (r *Reporter) history(ctx context.Context, namespace, name string) (*Histor
 	}
 	if err != nil {
 		// It may be gone, and its last events pending.
-		entry, lost := r.find(ctx, namespace, func(s *v1alpha1.CDEventSubject) bool {
-			return IsService(s) && s.Spec.Name == name
-		})
-		if lost != nil || entry == nil {
+		entry, err := r.past(ctx, namespace, name, err)
+		if err != nil {
 			return nil, err
 		}
 		h.Notes = append(h.Notes, "the Service is gone; its entry stays until its last events are delivered")
@@ -128,6 +126,31 @@ func (r *Reporter) environmentHistory(ctx context.Context, namespace, kind, name
 	}
 	h := &History{Kind: best.Spec.Kind, Namespace: best.Spec.Namespace, Name: best.Spec.Name, Events: []Event{}}
 	return h, r.read(ctx, h, best)
+}
+
+// Known returns an error unless there is a Service of that name, or was one whose last events are pending.
+func (r *Reporter) Known(ctx context.Context, namespace, name string) error {
+	_, err := r.Service(ctx, namespace, name)
+	if errors.Is(err, reader.ErrNotFound) {
+		_, err = r.past(ctx, namespace, name, err)
+	}
+	return err
+}
+
+// past returns the entry of a Service that does not exist, or the error that says so.
+func (r *Reporter) past(ctx context.Context, namespace, name string, missing error) (*v1alpha1.CDEventSubject, error) {
+	entry, err := r.find(ctx, namespace, func(s *v1alpha1.CDEventSubject) bool {
+		return IsService(s) && s.Spec.Name == name
+	})
+	switch {
+	case errors.Is(err, reader.ErrForbidden):
+		return nil, &reader.Error{
+			Kind: reader.ErrNotFound, Message: fmt.Sprintf("%v; the ledger is not looked at: %v", missing, err),
+		}
+	case err == nil && entry == nil:
+		return nil, missing
+	}
+	return entry, err
 }
 
 // find returns the newest entry that matches, or nil.

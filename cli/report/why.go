@@ -167,7 +167,7 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 	if has && !is(sourceKinds...) && !is(gateKinds...) && !is(ServiceKinds...) {
 		return unknownKind(kind, "source, service and gate")
 	}
-	found := false
+	found, exists := false, false
 	if is(ServiceKinds...) {
 		for i := range o.services {
 			if o.services[i].Name != name {
@@ -177,7 +177,7 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 			if err != nil {
 				return err
 			}
-			found, d.Findings = true, append(d.Findings, findings...)
+			found, exists, d.Findings = true, true, append(d.Findings, findings...)
 		}
 	}
 	add := func(f advice.Finding) {
@@ -196,12 +196,16 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 			add(r.Clock.Gate(&o.gates[i], o.judged(&o.gates[i])))
 		}
 	}
-	if !found && is(ServiceKinds...) {
-		gone, err := r.gone(ctx, namespace, name, o.sources)
+	// A gate often has the name of its Service.
+	judged := slices.ContainsFunc(o.gates, func(g v1alpha1.CanaryGate) bool { return g.Spec.Service == name })
+	if !exists && (judged || !found) && is(ServiceKinds...) {
+		deleted, err := r.deleted(ctx, namespace, name, o, d)
 		if err != nil {
 			return err
 		}
-		found, d.Findings = len(gone) > 0, append(d.Findings, gone...)
+		for _, f := range deleted {
+			add(f)
+		}
 	}
 	if !found {
 		message := fmt.Sprintf("there is no source, Service or gate %q in namespace %s", name, namespace)
@@ -213,33 +217,63 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 	return nil
 }
 
-// gone looks at a Service that was deleted, and at the sources that do not have its last events yet. It returns nothing
-// if the ledger has no such Service, or may not be read.
-func (r *Reporter) gone(
-	ctx context.Context, namespace, name string, sources []v1alpha1.CDEventSource,
+// deleted looks at a Service that was deleted, at its gates, and at the sources that do not have its last events yet. It
+// returns nothing if the ledger has no such Service, or may not be read.
+func (r *Reporter) deleted(
+	ctx context.Context, namespace, name string, o objects, d *Diagnosis,
 ) ([]advice.Finding, error) {
-	entry, err := r.find(ctx, namespace, func(s *v1alpha1.CDEventSubject) bool {
-		return IsService(s) && s.Spec.Name == name && s.Status.Removed
-	})
-	if err != nil || entry == nil {
-		if errors.Is(err, reader.ErrForbidden) {
-			err = nil
-		}
+	entries, err := r.Ledger(ctx, namespace)
+	if errors.Is(err, reader.ErrForbidden) {
+		d.Notes = append(d.Notes, "the ledger is not looked at: "+err.Error())
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	out := []advice.Finding{{
-		Kind: "Service", Namespace: namespace, Name: name, State: advice.Waiting,
-		What: "it is gone; its entry in the ledger stays until its last events are delivered",
-		Do:   fmt.Sprintf("To see who does not have them yet: kubectl cdevents history %s -n %s", name, namespace),
-	}}
+	var out []advice.Finding
+	names, owed := r.SourceNames(ctx, namespace, o.sources), map[types.UID]bool{}
+	pending := func(source types.UID) string {
+		owed[source] = true
+		return names(source)
+	}
+	for i := range entries {
+		s := &entries[i]
+		if !IsService(s) || s.Spec.Name != name || !s.Status.Removed {
+			continue
+		}
+		f := advice.Finding{
+			Kind: "Service", Namespace: namespace, Name: name, State: advice.Waiting,
+			What: "it is gone; its entry in the ledger stays until its last events are delivered",
+			Do:   fmt.Sprintf("To see which events these are: kubectl cdevents history %s -n %s", name, namespace),
+		}
+		var parts []string
+		for _, p := range ledgerOf(s, pending).PendingFor {
+			parts = append(parts, fmt.Sprintf("%d to %s", p.Events, p.Source))
+		}
+		if len(parts) > 0 {
+			f.What += ": " + strings.Join(parts, ", ")
+		}
+		out = append(append(out, f), advice.Entry(s)...)
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	sources := o.sources
+	if namespace != r.Clock.System {
+		operators, _ := r.Sources(ctx, r.Clock.System) // without a right to read them, they are not looked at
+		sources = slices.Concat(sources, operators)
+	}
 	for i := range sources {
-		if slices.ContainsFunc(entry.Status.Journal, func(j v1alpha1.JournalEntry) bool {
-			return slices.ContainsFunc(j.Recipients, func(to v1alpha1.Recipient) bool { return to.Source == sources[i].UID })
-		}) {
+		if owed[sources[i].UID] {
 			out = append(out, r.Clock.Source(&sources[i]))
 		}
 	}
-	return append(out, advice.Entry(entry)...), nil
+	for i := range o.gates {
+		if g := &o.gates[i]; g.Spec.Service == name {
+			out = append(out, r.Clock.Gate(g, nil))
+		}
+	}
+	return out, nil
 }
 
 var (

@@ -90,8 +90,9 @@ func (s *Screen) Printf(format string, args ...any) {
 type Painted string
 
 // Paint returns a foreign text in a style.
-func (s *Screen) Paint(style Style, text string) Painted {
-	text = Foreign(text)
+func (s *Screen) Paint(style Style, text string) Painted { return s.paint(style, Foreign(text)) }
+
+func (s *Screen) paint(style Style, text string) Painted {
 	if !s.Colour || style == Plain || text == "" {
 		return Painted(text)
 	}
@@ -101,20 +102,25 @@ func (s *Screen) Paint(style Style, text string) Painted {
 // Wrapped writes a text behind a label. Its further lines are indented as the first one. A word
 // that is longer than a line, such as a URL, is never divided, and neither is a command at the end of the text: a line
 // break would be in what a user copies, and a terminal's own is not.
-func (s *Screen) Wrapped(label Cell, text string) {
-	text = strings.Join(strings.Fields(text), " ") // before line breaks are escaped
+func (s *Screen) Wrapped(label Cell, text string) { s.WrappedCells(label, Text(text)) }
+
+// WrappedCells does the same with a text of several styles. Where one begins, a line may end.
+func (s *Screen) WrappedCells(label Cell, texts ...Cell) {
 	left := utf8.RuneCountInString(Foreign(label.Text))
-	line, used := s.Paint(label.Style, label.Text), left
-	for i, word := range words(Foreign(text)) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-			line, used = line+Painted(word), used+n
-		case s.Width > 0 && used+1+n > s.Width:
-			s.Printf("%s\n", line)
-			line, used = Painted(strings.Repeat(" ", left)+word), left+n
-		default:
-			line, used = line+Painted(" "+word), used+1+n
+	line, used, begun := s.Paint(label.Style, label.Text), left, false
+	for _, text := range texts {
+		for _, word := range words(Foreign(strings.Join(strings.Fields(text.Text), " "))) { // before line breaks are escaped
+			n := utf8.RuneCountInString(word)
+			switch {
+			case !begun:
+				used += n
+			case s.Width > 0 && used+1+n > s.Width:
+				s.Printf("%s\n", line)
+				line, used = Painted(strings.Repeat(" ", left)), left+n
+			default:
+				line, used = line+" ", used+1+n
+			}
+			line, begun = line+s.paint(text.Style, word), true
 		}
 	}
 	s.Printf("%s\n", Painted(strings.TrimRight(string(line), " ")))

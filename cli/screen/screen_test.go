@@ -57,13 +57,14 @@ func TestStylesAddNothing(t *testing.T) {
 		table.Add(Cell{Text: "False", Style: Bad})
 		s.Table(table)
 		s.Wrapped(Cell{Text: "  broken ", Style: Bad}, "a long sentence that needs more than one line")
+		s.WrappedCells(Text("  before "), Cell{Text: "Inconclusive: Timeout", Style: Unsure}, Text("on cart-00002"))
 		return out.String()
 	}
 	plain := show(true)
-	for _, style := range []Style{Bad, reset} {
+	for _, style := range []Style{Bad, Unsure, reset} {
 		plain = strings.ReplaceAll(plain, string(style), "")
 	}
-	if plain != show(false) {
+	if plain != show(false) || !strings.HasSuffix(plain, "\n  before Inconclusive: Timeout\n         on cart-00002\n") {
 		t.Errorf("with colours:\n%s\nwithout:\n%s", plain, show(false))
 	}
 }

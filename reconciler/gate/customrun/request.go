@@ -172,8 +172,7 @@ func (r *Run) Request() (*Request, *Problem) {
 		var value string
 		switch err := json.Unmarshal(p.Value, &value); {
 		case !known:
-			return nil, invalid(InvalidParams, "param %q does not exist; the params are %s", p.Name,
-				strings.Join(slices.Sorted(maps.Keys(params)), ", "))
+			return nil, unknownParam(p.Name)
 		case err != nil:
 			return nil, invalid(InvalidParams, "param %q is %s; it must be a string", p.Name,
 				sanitize.Truncate(string(p.Value), maxQuoted))
@@ -184,7 +183,7 @@ func (r *Run) Request() (*Request, *Problem) {
 			continue
 		}
 		if err := take(a, value); err != nil {
-			return nil, invalid(InvalidParams, "param %q is %q: %s", p.Name, value, err)
+			return nil, wrongParam(p.Name, value, err)
 		}
 	}
 	if a.spec != nil && a.Gate != "" {
@@ -195,6 +194,29 @@ func (r *Run) Request() (*Request, *Problem) {
 		a.spec = &v1alpha1.CanaryGateSpec{}
 	}
 	return a, nil
+}
+
+// CheckParam returns what is wrong with a param, whatever the gate is.
+func CheckParam(name, value string) *Problem {
+	take, known := params[name]
+	if !known {
+		return unknownParam(name)
+	}
+	if value == "" {
+		return nil
+	}
+	if err := take(&Request{}, value); err != nil {
+		return wrongParam(name, value, err)
+	}
+	return nil
+}
+
+func unknownParam(name string) *Problem {
+	return invalid(InvalidParams, "param %q does not exist; the params are %s", name, strings.Join(slices.Sorted(maps.Keys(params)), ", "))
+}
+
+func wrongParam(name, value string, err error) *Problem {
+	return invalid(InvalidParams, "param %q is %q: %s", name, value, err)
 }
 
 // reference returns what is wrong with the reference, unless it is a gate of this version.
