@@ -99,7 +99,10 @@ func (s *gateSync) found(manager apis.ConditionManager, m gaterun.Moment) {
 	const found = v1alpha1.GateServiceFound
 	name := s.spec.Service
 	if !m.Known {
-		manager.MarkUnknown(found, reasonUnknown, "The controller has not read the Knative Services of the cluster yet")
+		// Soon after a start. Otherwise, the split of before would be taken for a new one.
+		if !s.divided() {
+			manager.MarkUnknown(found, reasonUnknown, "The controller has not read the Knative Services of the cluster yet")
+		}
 		return
 	}
 	_, p := gaterun.Choose(name, m.Service, s.spec.Canary, s.spec.Baseline)

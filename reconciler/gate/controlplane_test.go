@@ -53,6 +53,8 @@ type theatre struct {
 	mu     sync.Mutex
 	stages map[types.NamespacedName]*stage.Stage
 	told   map[string]string
+	// unread says that the Services of the cluster are not known yet.
+	unread bool
 }
 
 func open(t *testing.T, cp *controlplane.ControlPlane) *theatre {
@@ -124,7 +126,20 @@ func (th *theatre) of(key types.NamespacedName) *stage.Stage {
 	return th.stages[key]
 }
 
+// know sets whether the Services of the cluster are known.
+func (th *theatre) know(known bool) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	th.unread = !known
+}
+
 func (th *theatre) Service(key types.NamespacedName) (*gaterun.Service, bool) {
+	th.mu.Lock()
+	unread := th.unread
+	th.mu.Unlock()
+	if unread {
+		return nil, false
+	}
 	if s := th.of(key); s != nil {
 		return s.Service(key)
 	}

@@ -171,6 +171,26 @@ func TestGatesThatWatch(t *testing.T) {
 		s.Split(10)
 		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.Run.ID != first.ID })
 	})
+	th.act("a start that takes long to read the Services", func(t *testing.T) {
+		s := th.service("large")
+		s.Serve(stage.Canary, 1, 0)
+		th.gate("large", true)
+		th.stands("large", running)
+		s.Serve(stage.Canary, 200, 0)
+		s.Serve(stage.Baseline, 200, 0)
+		first := th.stands("large", reached("Pass")).Status.Run
+		stop()
+		th.know(false)
+		stop = th.process()
+		time.Sleep(2 * time.Second) // some intervals
+		th.know(true)
+		time.Sleep(2 * time.Second)
+		is, err := th.gates.Get(t.Context(), "large", metav1.GetOptions{})
+		must(t, err)
+		if is.Status.Run.ID != first.ID {
+			t.Errorf("the split was judged again: %+v", is.Status.Run)
+		}
+	})
 	th.act("what is wrong is said", func(*testing.T) {
 		th.gate("missing", true)
 		th.stands("missing", condition(v1alpha1.GateServiceFound, no, gaterun.ServiceNotFound))
