@@ -114,7 +114,7 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 }
 
 // Whoever asks for help gets it, also behind an argument.
-func TestHelp(t *testing.T) {
+func TestHelpIsShown(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"--help": "kubectl cdevents [command]", "-n shop --help": "kubectl cdevents [command]", "create -h": "kubectl cdevents create [command]",

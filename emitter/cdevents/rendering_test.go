@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/journal"
@@ -136,6 +137,7 @@ func invalid() []lifecycle.Transition {
 	wrong.Annotations = map[string]string{
 		AnnotationCommitSHA: strings.Repeat("a", 2*maxProvenance), AnnotationLinks: "=,RELATION=1,COMPONENT=",
 		AnnotationTraceParent: "00-0-0-00", AnnotationChainID: "not one", AnnotationDeployer: "Jürgen <j@example.com> & \u2028co",
+		dora.AnnotationCommitTime: "yesterday", dora.AnnotationPipelineStarted: "2031-01-01T00:00:00Z",
 	}
 	for i := range 200 {
 		large.Images = append(large.Images, lifecycle.Image{Container: fmt.Sprint("c", i), Image: strings.Repeat("x", 100), Digest: "registry.example.com/x@" + digest1})
