@@ -136,8 +136,8 @@ func wrongFlag(c *cobra.Command, err error) error {
 	return coded{err, codeUsage}
 }
 
-// whichFlags says which commands of a group have the flag, as if one of them was misspelled. It is not said of the root,
-// where most of them have it.
+// whichFlags says which commands of a group have the flag, as if one of them was misspelled. It is not said of the
+// root, where most of them have it.
 func whichFlags(c *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if c.HasParent() && errors.As(err, &unknown) {

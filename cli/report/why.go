@@ -217,8 +217,8 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 	return nil
 }
 
-// deleted looks at a Service that was deleted, at its gates, and at the sources that do not have its last events yet. It
-// returns nothing if the ledger has no such Service, or may not be read.
+// deleted looks at a Service that was deleted, at its gates, and at the sources that do not have its last events yet.
+// It returns nothing if the ledger has no such Service, or may not be read.
 func (r *Reporter) deleted(
 	ctx context.Context, namespace, name string, o objects, d *Diagnosis,
 ) ([]advice.Finding, error) {
