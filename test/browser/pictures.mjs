@@ -20,7 +20,7 @@ try {
     await change(10, 120 + 6 * i, 0.36 + 0.03 * Math.sin(i))
     await pause(i === 11 ? 30 : 2)
   }
-  await page.waitForFunction(() => document.querySelector('.chart') && document.querySelector('.gatepanel').textContent.includes('234 of 300'))
+  await page.waitForFunction(() => document.querySelector('.chart') && document.querySelector('.gatepanel').textContent.includes('234 of at least 300'))
   await page.evaluate(() => document.fonts.ready)
   for (const [scheme, file] of [['light', 'dashboard.png'], ['dark', 'dashboard-dark.png']]) {
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }, { name: 'prefers-reduced-motion', value: 'reduce' }])
