@@ -78,16 +78,10 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
-// There is no help of what does not exist, and no suggestion for what looks like nothing.
-func TestHelpOfNothing(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"help gate cart": `kubectl cdevents gate has no command "cart"; to list them: kubectl cdevents gate --help`,
-		"help list nope": `kubectl cdevents list has no command "nope", nor any other; for its help: kubectl cdevents list --help`,
-		"nope --help":    `kubectl cdevents has no command "nope"; to list them: kubectl cdevents --help`,
-		"-h lst":         `did you mean lint or list?`,
-		"create gte -h":  `kubectl cdevents create has no command "gte"; did you mean gate?`,
-	} {
+// refused runs command lines that are wrong, each with its error.
+func refused(t *testing.T, lines map[string]string) {
+	t.Helper()
+	for args, want := range lines {
 		r := run(t, "/nowhere", "", strings.Fields(args)...)
 		if r.errors(t, want); command.Code(r.failed) != 2 {
 			t.Errorf("%s: the exit code is %d", args, command.Code(r.failed))
@@ -95,22 +89,29 @@ func TestHelpOfNothing(t *testing.T) {
 	}
 }
 
+// There is no help of what does not exist, and no suggestion for what looks like nothing.
+func TestHelpOfNothing(t *testing.T) {
+	t.Parallel()
+	refused(t, map[string]string{
+		"help gate cart": `kubectl cdevents gate has no command "cart"; to list them: kubectl cdevents gate --help`,
+		"help list nope": `kubectl cdevents list has no command "nope", nor any other; for its help: kubectl cdevents list --help`,
+		"nope --help":    `kubectl cdevents has no command "nope"; to list them: kubectl cdevents --help`,
+		"-h lst":         `did you mean lint or list?`,
+		"create gte -h":  `kubectl cdevents create has no command "gte"; did you mean gate?`,
+	})
+}
+
 // A flag that only another command of the group has tells which one was meant.
 func TestFlagsOfOtherCommands(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
+	refused(t, map[string]string{
 		"gate wiat cart-gate --canary a": "unknown flag: --canary; it is a flag of kubectl cdevents gate wait GATE",
 		"create --service a":             "unknown flag: --service; it is a flag of kubectl cdevents create gate NAME --service SERVICE",
 		"create -l a=b":                  "unknown shorthand flag: 'l' in -l; it is a flag of kubectl cdevents create source NAME",
 		"create -ü":                      "unknown shorthand flag",
 		"gate cart --nope":               "unknown flag: --nope; to list the flags: kubectl cdevents gate --help",
 		"-A":                             "unknown shorthand flag: 'A' in -A; to list the flags: kubectl cdevents --help",
-	} {
-		r := run(t, "/nowhere", "", strings.Fields(args)...)
-		if r.errors(t, want); command.Code(r.failed) != 2 {
-			t.Errorf("%s: the exit code is %d", args, command.Code(r.failed))
-		}
-	}
+	})
 }
 
 // Whoever asks for help gets it, also behind an argument.

@@ -70,6 +70,17 @@ func (th *theatre) heard(id string) string {
 	return th.told[id]
 }
 
+// passes returns a new Service, and the run with which the gate of its name has passed it.
+func (th *theatre) passes(name string) (*stage.Stage, *v1alpha1.GateRun) {
+	s := th.service(name)
+	s.Serve(stage.Canary, 1, 0)
+	th.gate(name, true)
+	th.stands(name, running)
+	s.Serve(stage.Canary, 200, 0)
+	s.Serve(stage.Baseline, 200, 0)
+	return s, th.stands(name, reached("Pass")).Status.Run
+}
+
 // TestGatesThatWatch is a sequence of scenes without Tekton.
 func TestGatesThatWatch(t *testing.T) {
 	th := open(t, controlplane.Start(t))
@@ -156,13 +167,7 @@ func TestGatesThatWatch(t *testing.T) {
 		}
 	})
 	th.act("a split that goes and comes within an interval", func(t *testing.T) {
-		s := th.service("patient")
-		s.Serve(stage.Canary, 1, 0)
-		th.gate("patient", true)
-		th.stands("patient", running)
-		s.Serve(stage.Canary, 200, 0)
-		s.Serve(stage.Baseline, 200, 0)
-		first := th.stands("patient", reached("Pass")).Status.Run
+		s, first := th.passes("patient")
 		_, err := th.gates.Patch(t.Context(), "patient", types.MergePatchType, []byte(`{"spec":{"schedule":{"interval":"1h","timeout":"5h"}}}`), metav1.PatchOptions{})
 		must(t, err)
 		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.ObservedGeneration == g.Generation })
@@ -172,13 +177,7 @@ func TestGatesThatWatch(t *testing.T) {
 		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.Run.ID != first.ID })
 	})
 	th.act("a start that takes long to read the Services", func(t *testing.T) {
-		s := th.service("large")
-		s.Serve(stage.Canary, 1, 0)
-		th.gate("large", true)
-		th.stands("large", running)
-		s.Serve(stage.Canary, 200, 0)
-		s.Serve(stage.Baseline, 200, 0)
-		first := th.stands("large", reached("Pass")).Status.Run
+		_, first := th.passes("large")
 		stop()
 		th.know(false)
 		stop = th.process()
