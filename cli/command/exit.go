@@ -142,8 +142,8 @@ func whichFlags(c *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if c.HasParent() && errors.As(err, &unknown) {
 		var have []string
+		name := unknown.GetSpecifiedName()
 		for _, sub := range c.Commands() {
-			name := unknown.GetSpecifiedName()
 			flag := sub.Flags().Lookup(name)
 			if unknown.GetSpecifiedShortnames() != "" && len(name) == 1 { // of ü, it is two bytes
 				flag = sub.Flags().ShorthandLookup(name)
