@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -269,4 +270,30 @@ func shown(ctx context.Context, t *testing.T, config *rest.Config) []string {
 		out = append(out, strings.Join(cells, " "))
 	}
 	return out
+}
+
+// The description of a field, which the reference shows, states the default that the schema sets.
+func TestDescriptionsStateTheDefaults(t *testing.T) {
+	t.Parallel()
+	structural, _ := schemaOf(t, crd(t, "canarygates"))
+	fields := 0
+	var look func(s schema.Structural, at string)
+	look = func(s schema.Structural, at string) {
+		switch v := s.Default.Object.(type) {
+		case string, bool, int64, float64:
+			if fields++; !strings.Contains(s.Description, fmt.Sprintf("Defaults to %v.", v)) {
+				t.Errorf("the default of %s is %v, and its description %q", at, v, s.Description)
+			}
+		}
+		for name, p := range s.Properties {
+			look(p, at+"."+name)
+		}
+		if s.Items != nil {
+			look(*s.Items, at+"[]")
+		}
+	}
+	look(structural.Properties["spec"], "spec")
+	if fields < 20 {
+		t.Errorf("checked only %d fields", fields)
+	}
 }
