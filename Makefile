@@ -332,6 +332,8 @@ release-vex: ## Write what is known of vulnerabilities to release-vex/, as OpenV
 
 .PHONY: release-draft
 release-draft: ## Put what these targets have written onto a draft of the release page (needs gh, https://cli.github.com)
+	@[ -e '$(RELEASE)/cosign.pub' ] || { echo 'release-draft: $(RELEASE)/ is not signed; set COSIGN_KEY for make release' >&2; exit 1; }
+	@[ -n "$$(find release-clients -name '*.jar.asc')" ] || { echo 'release-draft: the jars in release-clients/ are not signed; set GPG_KEY for make release-clients' >&2; exit 1; }
 	@tar -czf release-clients.tar.gz release-clients
 	@gh release create '$(VERSION)' --draft --verify-tag --title '$(VERSION)' --notes '$(NOTES)' $$(find '$(RELEASE)' -maxdepth 1 -type f) release-vex/* release-clients.tar.gz
 

@@ -2,6 +2,9 @@ module github.com/knative-cdevents/knative-cdevents
 
 go 1.26.0
 
+// What releases are made with; not older than any go.mod here requires, because CI downloads no other.
+toolchain go1.26.8
+
 require (
 	github.com/agnivade/levenshtein v1.2.1
 	github.com/cdevents/sdk-go v0.5.1

@@ -3,6 +3,8 @@
 package main
 
 import (
+	goversion "go/version"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,20 +15,13 @@ import (
 // What a workflow runs, everybody can run on their machine: a target of the Makefile, or .ci/run, which calls them.
 func TestWorkflowsRunTargets(t *testing.T) {
 	t.Parallel()
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := string(content(t, "../../Makefile"))
 	workflows, err := filepath.Glob("../../.github/workflows/*.yaml")
 	if err != nil || len(workflows) == 0 {
 		t.Fatalf("there are no workflows: %v", err)
 	}
 	for _, path := range workflows {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(raw)
+		text := string(content(t, path))
 		commands := regexp.MustCompile(`(?m)^\s+-? ?run: *(.*)$`).FindAllStringSubmatch(text, -1)
 		if len(commands) == 0 {
 			t.Errorf("%s runs nothing", path)
@@ -41,10 +36,60 @@ func TestWorkflowsRunTargets(t *testing.T) {
 			}
 			for _, command := range targets {
 				target, isMake := strings.CutPrefix(command, "make ")
-				if command != ".ci/run" && (!isMake || !strings.Contains(string(makefile), "\n"+target+":")) {
+				if command != ".ci/run" && (!isMake || !strings.Contains(makefile, "\n"+target+":")) {
 					t.Errorf("%s runs %q, which is no target of the Makefile", path, command)
 				}
 			}
 		}
 	}
+}
+
+// setup-go takes the Go of the toolchain line, and lets it download no newer one. So this Go must be new enough for every
+// module, and whatever runs in a container has the same.
+func TestOneGoMakesEverything(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	stated := regexp.MustCompile(`(?m)^toolchain (go\S+)$`).FindStringSubmatch(string(content(t, filepath.Join(root, "go.mod"))))
+	if stated == nil {
+		t.Fatal("go.mod has no toolchain line")
+	}
+	required := regexp.MustCompile(`(?m)^(?:go (\S+)|toolchain go(\S+))$`)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "go.mod" {
+			return err
+		}
+		for _, m := range required.FindAllStringSubmatch(string(content(t, path)), -1) {
+			if least := "go" + m[1] + m[2]; goversion.Compare(least, stated[1]) > 0 {
+				t.Errorf("%s requires %s, and CI has only %s, from the toolchain line of go.mod", path, least, stated[1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yaml"))
+	if err != nil || len(workflows) == 0 {
+		t.Fatalf("there are no workflows: %v", err)
+	}
+	for _, path := range workflows {
+		text := string(content(t, path))
+		for _, image := range regexp.MustCompile(`golang:\S+`).FindAllString(text, -1) {
+			if want := "golang:" + strings.TrimPrefix(stated[1], "go") + "-bookworm"; image != want {
+				t.Errorf("%s runs in %s, want %s", path, image, want)
+			}
+		}
+		if strings.Count(text, "actions/setup-go@") != strings.Count(text, "go-version-file: go.mod\n") {
+			t.Errorf("%s does not take every Go from go.mod", path)
+		}
+	}
+}
+
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
