@@ -180,13 +180,18 @@ var (
 	packaged  = regexp.MustCompile(`release/knative-cdevents-\d+\.\d+\.\d+\.tgz`)
 )
 
+// home is where the workflow of releases pushes images and the chart.
+const home = "ghcr.io/knative-cdevents/knative-cdevents"
+
 // Run runs documented commands with this release: its files and its registry take the place of those that are
 // published. They run in a folder.
 func (r *Release) Run(ctx context.Context, folder, commands string) (string, error) {
 	commands = published.ReplaceAllLiteralString(commands, r.URL)
 	commands = chartOf.ReplaceAllLiteralString(commands, "--version "+strings.TrimPrefix(r.Version, "v"))
 	commands = packaged.ReplaceAllLiteralString(commands, r.chart())
-	commands = strings.ReplaceAll(commands, "oci://REGISTRY", "oci://"+r.Registry)
+	for _, registry := range []string{home, "REGISTRY"} {
+		commands = strings.ReplaceAll(commands, "oci://"+registry+"/", "oci://"+r.Registry+"/")
+	}
 	path := "PATH=" + r.tools + string(filepath.ListSeparator) + os.Getenv("PATH")
 	out, err := run(ctx, folder, []string{path, "RELEASE=" + r.URL}, "bash", "-euo", "pipefail", "-c", commands)
 	if err != nil {

@@ -46,7 +46,8 @@ func TestDocumentedCommands(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if !strings.Contains(got, c.want) || strings.Contains(got, "github.com") || strings.Contains(got, "REGISTRY") {
+		if !strings.Contains(got, c.want) || strings.Contains(got, "github.com") || strings.Contains(got, "REGISTRY") ||
+			strings.Contains(got, "ghcr.io") {
 			t.Errorf("%s, %s ran\n%s\nwant %q", c.document, c.name, got, c.want)
 		}
 	}
