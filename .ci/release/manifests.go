@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -112,5 +113,36 @@ func (r *release) manifests(built []image) error {
 			return err
 		}
 	}
-	return nil
+	return r.catalog(built)
+}
+
+// catalog writes the Task and the Pipeline in the form that Artifact Hub and Git resolvers read, with images for ko://.
+func (r *release) catalog(built []image) error {
+	var files []file
+	for _, kind := range []string{"task", "pipeline"} {
+		err := filepath.WalkDir(filepath.Join(r.root, "config", "tekton", kind), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			raw, err := os.ReadFile(path) //nolint:gosec // a file of the repository
+			if err != nil {
+				return err //nolint:wrapcheck // it names the file
+			}
+			text, err := resolve(string(raw), built)
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			name, err := filepath.Rel(filepath.Join(r.root, "config", "tekton"), path)
+			files = append(files, file{name: filepath.ToSlash(name), mode: 0o644, content: []byte(text)})
+			return err //nolint:wrapcheck // it names the file
+		})
+		if err != nil {
+			return fmt.Errorf("reading the catalog of Tekton: %w", err)
+		}
+	}
+	raw, err := gzipped(files)
+	if err != nil {
+		return err
+	}
+	return r.file("tekton-catalog.tar.gz", raw)
 }

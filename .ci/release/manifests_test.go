@@ -3,7 +3,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"io/fs"
@@ -228,5 +230,56 @@ func TestServerlessFormsAreThoseOfInstall(t *testing.T) {
 		if released < 0 || !slices.Equal(bundles[released].sources, installed) {
 			t.Errorf("form %s is installed from %v, and no %s of a release has just these", form, installed, file)
 		}
+	}
+}
+
+// Artifact Hub reads FOLDER/NAME/VERSION/NAME.yaml beside the description of the repository. A Task there names an image
+// that everybody can pull.
+func TestCatalog(t *testing.T) {
+	t.Parallel()
+	r, built := repository(t)
+	r.out = t.TempDir()
+	if err := r.catalog(built); err != nil {
+		t.Fatal(err)
+	}
+	found := untar(t, content(t, filepath.Join(r.out, "tekton-catalog.tar.gz")))
+	for name, want := range map[string]string{
+		"task/artifacthub-repo.yml":                                 "owners:",
+		"task/knative-traffic/0.1/knative-traffic.yaml":             "image: registry.example.com/x/traffic:" + version + "@sha256:0\n",
+		"task/knative-traffic/0.1/README.md":                        "# Knative traffic",
+		"pipeline/artifacthub-repo.yml":                             "owners:",
+		"pipeline/progressive-rollout/0.1/progressive-rollout.yaml": "kind: Pipeline",
+	} {
+		if !strings.Contains(found[name], want) {
+			t.Errorf("%s is %q, want %q", name, found[name], want)
+		}
+	}
+	for name, text := range found {
+		if strings.Contains(text, "ko://") {
+			t.Errorf("%s names an image that nobody can pull", name)
+		}
+	}
+}
+
+func untar(t *testing.T, raw []byte) map[string]string {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[h.Name] = string(text)
 	}
 }
