@@ -58,12 +58,19 @@ func (d *document) deployment() {
 		return strings.Repeat(" ", indent) + expression(`{{- with include "knative-cdevents.`+name+
 			`" (dict "root" $ "of" VALUES) }}{{ . | nindent `+strconv.Itoa(indent)+` }}{{ end }}`)
 	}
-	d.before("    spec:", expression("      {{- with VALUES.podAnnotations }}"),
-		"      annotations: {{- toYaml . | nindent 8 }}", "      {{- end }}")
+	if d.name() == "controller" {
+		// The number of buckets takes effect with a restart. Replicas with different ones would lead the same Services.
+		d.before("    spec:", "      annotations:", `        {{- merge (dict "checksum/config-leader-election" `+
+			`(list $.Values.config.leaderElection (min 10 (int $.Values.controller.replicas)) | toJson | sha256sum)) `+
+			`$.Values.controller.podAnnotations | toYaml | nindent 8 }}`)
+	} else {
+		d.before("    spec:", expression("      {{- with VALUES.podAnnotations }}"),
+			"      annotations: {{- toYaml . | nindent 8 }}", "      {{- end }}")
+	}
 	d.before("      serviceAccountName:", included("scheduling", 6))
 	d.spread(values)
 	d.replace("          resources:", expression("          resources: {{- toYaml VALUES.resources | nindent 12 }}"))
-	d.after("          env:", included("env", 12))
+	d.env(values, included("env", 12))
 	d.metricsTLS()
 	if d.name() == "sidecar-injector" {
 		d.setting("CONTROLLER_URL", `{{ $.Values.sidecar.controllerURL | `+
@@ -88,6 +95,54 @@ func (d *document) spread(values string) {
 		"      {{- end }}")
 	d.lines = slices.Insert(d.lines, from,
 		`      {{- if kindIs "invalid" (index `+values+` "topologySpreadConstraints") }}`)
+}
+
+var variable = regexp.MustCompile(`^            - name: (\S+)$`)
+
+// env adds the user's variables. One that the manifest has, too, replaces it: no name may occur twice.
+func (d *document) env(values, more string) {
+	from, to := d.block("          env:")
+	if from < 0 {
+		d.failed("%s has no variables", d.name())
+		return
+	}
+	out := append(slices.Clone(d.lines[:from+1]),
+		"            {{- $given := list }}{{ range "+values+".env }}{{ $given = append $given .name }}{{ end }}", more)
+	var open bool
+	for _, line := range append(slices.Clone(d.lines[from+1:to]), "") {
+		inner := strings.HasPrefix(line, "              ")
+		if open && !inner {
+			out, open = append(out, "            {{- end }}"), false
+		}
+		if found := variable.FindStringSubmatch(line); found != nil {
+			out, open = append(out, fmt.Sprintf("            {{- if not (has %q $given) }}", found[1])), true
+		}
+		if line != "" {
+			out = append(out, line)
+		}
+	}
+	d.lines = append(out, d.lines[to:]...)
+}
+
+var label = regexp.MustCompile(`^    (\S+): .+$`)
+
+// labels adds the user's labels. One that the manifest has, too, replaces it.
+func (d *document) labels(given string) {
+	from, to := d.block("  labels:")
+	if from < 0 {
+		d.failed("%s has no labels", d.name())
+		return
+	}
+	out := append(slices.Clone(d.lines[:from+1]), "    {{- with "+given+" }}{{ toYaml . | nindent 4 }}{{ end }}")
+	for _, line := range d.lines[from+1 : to] {
+		found := label.FindStringSubmatch(line)
+		if found == nil {
+			d.failed("%s has a label %q", d.name(), line)
+			return
+		}
+		out = append(out, fmt.Sprintf("    {{- if not (hasKey %s %q) }}", given, found[1]), line, "    {{- end }}")
+	}
+	d.lines = append(out, d.lines[to:]...)
 }
 
 // metricsTLS mounts the certificate of the metrics.
@@ -151,7 +206,7 @@ var entry = regexp.MustCompile(`^  ([^ #][^:]*):`)
 func (d *document) configMap() {
 	value, ok := configOf[d.name()]
 	if !ok { // a dashboard
-		d.after("  labels:", "    {{- with $.Values.monitoring.dashboards.labels }}{{ toYaml . | nindent 4 }}{{ end }}")
+		d.labels("$.Values.monitoring.dashboards.labels")
 		return
 	}
 	from, to := d.block("data:")
@@ -184,13 +239,22 @@ func (d *document) configMap() {
 	d.lines = append(out, d.lines[to:]...)
 }
 
+// podMonitor adds the user's fields to the endpoints. One that the manifest has, too, replaces it, apart from the port.
 func (d *document) podMonitor() {
-	d.after("  labels:", "    {{- with $.Values.monitoring.podMonitors.labels }}{{ toYaml . | nindent 4 }}{{ end }}")
+	d.labels("$.Values.monitoring.podMonitors.labels")
+	if d.name() == "doorbell" || d.name() == "core" {
+		return
+	}
+	const given = "$.Values.monitoring.podMonitors.endpoint"
 	var out []string
 	for _, line := range d.lines {
-		out = append(out, line)
-		if strings.HasPrefix(line, "    - port:") && (d.name() == "controller" || d.name() == "webhook") {
-			out = append(out, "      {{- with $.Values.monitoring.podMonitors.endpoint }}{{ toYaml . | nindent 6 }}{{ end }}")
+		switch {
+		case strings.HasPrefix(line, "    - port:"):
+			out = append(out, line, `      {{- with omit `+given+` "port" }}{{ toYaml . | nindent 6 }}{{ end }}`)
+		case strings.HasPrefix(line, "      interval:"):
+			out = append(out, "      {{- if not (hasKey "+given+` "interval") }}`, line, "      {{- end }}")
+		default:
+			out = append(out, line)
 		}
 	}
 	d.lines = out

@@ -144,7 +144,7 @@ func template(text string) (string, error) {
 	case "PodMonitor":
 		d.podMonitor()
 	case "PrometheusRule":
-		d.after("  labels:", `    {{- with $.Values.monitoring.rules.labels }}{{ toYaml . | nindent 4 }}{{ end }}`)
+		d.labels("$.Values.monitoring.rules.labels")
 	case "NetworkPolicy":
 		d.networkPolicy()
 	case "Task":

@@ -123,6 +123,24 @@ func core(t *testing.T) objects {
 			u.SetAnnotations(annotations)
 		}
 	}
+	controller := out["Deployment/"+namespace+"/controller"]
+	if err := unstructured.SetNestedField(controller.Object, elections(t, rendered(t, "")),
+		"spec", "template", "metadata", "annotations", electionsChecksum); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// electionsChecksum restarts the controller when the settings of its elections change.
+const electionsChecksum = "checksum/config-leader-election"
+
+func elections(t *testing.T, all objects) string {
+	t.Helper()
+	out, found, err := unstructured.NestedString(all["Deployment/"+namespace+"/controller"].Object,
+		"spec", "template", "metadata", "annotations", electionsChecksum)
+	if err != nil || !found {
+		t.Fatalf("the controller has no annotation %s: %v", electionsChecksum, err)
+	}
 	return out
 }
 

@@ -179,6 +179,81 @@ config:
 	}
 }
 
+// Replicas that divide the Services into different numbers of buckets would lead the same ones.
+func TestElectionsRestartTheController(t *testing.T) {
+	t.Parallel()
+	shipped := elections(t, rendered(t, ""))
+	for given, same := range map[string]bool{
+		"controller: {podAnnotations: {a: b}}":         true,
+		"controller: {replicas: 3}":                    true,
+		"controller: {replicas: 5}":                    false,
+		"config: {leaderElection: {buckets: '4'}}":     false,
+		"config: {leaderElection: {retry-period: 1s}}": false,
+	} {
+		if got := elections(t, rendered(t, given)); (got == shipped) != same {
+			t.Errorf("%s: the controller's checksum is the same: %t, want %t", given, got == shipped, same)
+		}
+	}
+}
+
+// What users give replaces what the manifest has. Nothing is there twice: Flux and kustomize refuse such YAML, and the
+// API server refuses such variables.
+func TestValuesReplaceTheManifest(t *testing.T) {
+	t.Parallel()
+	all := rendered(t, `
+sidecar: {enabled: true, env: [{name: WEBHOOK_NAME, value: other}]}
+webhook: {env: [{name: NO_PROXY, value: everything}]}
+controller: {env: [{name: GOMEMLIMIT, value: 500MiB}, {name: GOGC, value: "50"}]}
+proxy: {httpProxy: "http://proxy.example.com:3128"}
+monitoring:
+  podMonitors: {enabled: true, labels: {app.kubernetes.io/component: x}, endpoint: {port: x, interval: 30s, scheme: https}}
+  rules: {enabled: true, labels: {app.kubernetes.io/name: x}}
+  dashboards: {enabled: true, labels: {grafana_dashboard: "true"}}
+`)
+	for program, want := range map[string]string{
+		"controller":       "map[name:GOMEMLIMIT value:500MiB]",
+		"webhook":          "map[name:NO_PROXY value:everything]",
+		"sidecar-injector": "map[name:WEBHOOK_NAME value:other]",
+	} {
+		env, _, err := unstructured.NestedSlice(container(t, all, program), "env")
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[any]bool{}
+		for _, v := range env {
+			one, _ := v.(map[string]any)
+			if seen[one["name"]] {
+				t.Errorf("%s has the variable %s twice", program, one["name"])
+			}
+			seen[one["name"]] = true
+		}
+		if text := fmt.Sprint(env); !strings.Contains(text, want) || !seen["POD_NAME"] || !seen["HTTP_PROXY"] {
+			t.Errorf("%s: %s, want %s", program, text, want)
+		}
+	}
+	for _, name := range []string{"controller", "webhook"} {
+		u := all["PodMonitor/"+namespace+"/"+name]
+		if got := fmt.Sprint(u.Object["spec"]); !strings.Contains(got, "[map[interval:30s port:metrics scheme:https]]") {
+			t.Errorf("PodMonitor %s: %s", name, got)
+		}
+		if got := u.GetLabels()["app.kubernetes.io/component"]; got != "x" {
+			t.Errorf("PodMonitor %s: component %s", name, got)
+		}
+	}
+	if got := all["PrometheusRule/"+namespace+"/knative-cdevents"].GetLabels()["app.kubernetes.io/name"]; got != "x" {
+		t.Errorf("rules: name %s", got)
+	}
+	if got := all["ConfigMap/"+namespace+"/knative-cdevents-dashboards"].GetLabels()["grafana_dashboard"]; got != "true" {
+		t.Errorf("dashboards: %s", got)
+	}
+}
+
+// A chart that depends on this one turns it off by a condition, as "condition: knative-cdevents.enabled".
+func TestChartOfCharts(t *testing.T) {
+	t.Parallel()
+	compare(t, "enabled", core(t), rendered(t, "enabled: true"))
+}
+
 // The API server and the cluster's own names are reached without the proxy.
 func TestProxy(t *testing.T) {
 	t.Parallel()

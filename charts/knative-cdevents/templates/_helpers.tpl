@@ -22,8 +22,9 @@
 {{- with $set -}}{{- toYaml . -}}{{- end -}}
 {{- end -}}
 
-{{- /* Environment variables: those of the proxy, those of the certificate of the metrics, and the user's. What is in
-the cluster is reached without the proxy. Kubernetes fills in the address of the API server. */ -}}
+{{- /* Environment variables: those of the proxy, those of the certificate of the metrics, and the user's, which
+replace the others. What is in the cluster is reached without the proxy. Kubernetes fills in the address of the API
+server. */ -}}
 {{- define "knative-cdevents.env" -}}
 {{- $env := list -}}
 {{- with .root.Values.proxy -}}
@@ -43,8 +44,11 @@ the cluster is reached without the proxy. Kubernetes fills in the address of the
 {{- $env = append $env (dict "name" "METRICS_PROMETHEUS_TLS_CLIENT_CA_FILE" "value" "/etc/metrics-tls/ca.crt") -}}
 {{- end -}}
 {{- end -}}
-{{- range .of.env -}}{{- $env = append $env . -}}{{- end -}}
-{{- with $env -}}{{- toYaml . -}}{{- end -}}
+{{- $given := list -}}
+{{- range .of.env -}}{{- $given = append $given .name -}}{{- end -}}
+{{- $all := .of.env -}}
+{{- range $env -}}{{- if not (has .name $given) -}}{{- $all = append $all . -}}{{- end -}}{{- end -}}
+{{- with $all -}}{{- toYaml . -}}{{- end -}}
 {{- end -}}
 
 {{- /* Where sidecars find the controller. Their own default is in namespace knative-cdevents. */ -}}
