@@ -24,13 +24,13 @@ import (
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/signals"
 	"knative.dev/pkg/webhook"
-	"knative.dev/pkg/webhook/certificates"
 	"knative.dev/pkg/webhook/resourcesemantics"
 	"knative.dev/pkg/webhook/resourcesemantics/defaulting"
 	"knative.dev/pkg/webhook/resourcesemantics/validation"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/certificate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/sidecar"
 )
 
@@ -52,7 +52,7 @@ func main() {
 		ServiceName: component, Port: port, SecretName: secret,
 	})
 	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(),
-		append([]injection.ControllerConstructor{certificates.NewController}, admission()...)...)
+		append([]injection.ControllerConstructor{certificate.New(component, secret)}, admission()...)...)
 }
 
 // admission returns what answers the API server. Both know the same sidecars of the installation.

@@ -29,6 +29,7 @@ import (
 	"knative.dev/pkg/webhook/resourcesemantics/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/certificate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/elections"
@@ -52,7 +53,8 @@ func main() {
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: component, Port: port, SecretName: secret,
 	})
-	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(), certificate, resources, config)
+	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(),
+		certificate.New(component, secret), resources, config)
 }
 
 func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {

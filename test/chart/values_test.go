@@ -231,7 +231,7 @@ monitoring:
 			t.Errorf("%s: %s, want %s", program, text, want)
 		}
 	}
-	for _, name := range []string{"controller", "webhook"} {
+	for _, name := range programs {
 		u := all["PodMonitor/"+namespace+"/"+name]
 		if got := fmt.Sprint(u.Object["spec"]); !strings.Contains(got, "[map[interval:30s port:metrics scheme:https]]") {
 			t.Errorf("PodMonitor %s: %s", name, got)

@@ -189,11 +189,11 @@ func (w *watched) certificateExpires() {
 	w.must(err)
 	_, err = suite.Kube.CoreV1().Secrets(kit.Namespace).Patch(ctx, "webhook-certs", types.MergePatchType, patch, metav1.PatchOptions{})
 	w.must(err)
-	w.fires("CDEventsWebhookCertificateExpires", labels{})
+	w.fires("CDEventsWebhookCertificateExpires", labels{"webhook": "webhook"})
 	w.looks("CDEventsWebhookCertificateExpires", "", "notAfter", "forbidden")
 	allow()
 	w.does("CDEventsWebhookCertificateExpires", "", "kubectl patch secret")
-	w.resolves("CDEventsWebhookCertificateExpires", labels{})
+	w.resolves("CDEventsWebhookCertificateExpires", labels{"webhook": "webhook"})
 	if at := expires(); time.Until(at) < 24*time.Hour {
 		w.Errorf("the renewed certificate is valid until %s", at)
 	}

@@ -162,7 +162,8 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 		return "", fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), ctx.Err())
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, tail(said.String(), 30))
+		// Some programs print what is wrong, such as kubectl cdevents check.
+		return "", fmt.Errorf("%s %s: %w\n%s\n%s", filepath.Base(name), strings.Join(args, " "), err, tail(string(out), 30), tail(said.String(), 30))
 	}
 	return string(out), nil
 }

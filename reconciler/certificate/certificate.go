@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package certificate keeps the certificate of an admission webhook valid, and reports until when it is: alerts tell of
+// one that is not renewed before the API server refuses it.
+package certificate
 
 import (
 	"context"
@@ -10,10 +12,12 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
 	secretinformer "knative.dev/pkg/injection/clients/namespacedkube/informers/core/v1/secret"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
@@ -21,17 +25,21 @@ import (
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 )
 
-// certificate renews the webhook's certificate, as every Knative webhook does, and reports until when it is valid.
-func certificate(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
-	lister := secretinformer.Get(ctx).Lister().Secrets(system.Namespace())
-	if err := watchExpiry(func() time.Time { return expiry(lister) }); err != nil {
-		logging.FromContext(ctx).Fatalw("The webhook cannot start: making its metrics", "error", err)
+// New returns the constructor of a controller that renews the certificate in a Secret, as every Knative webhook does, and
+// reports until when it is valid. The component is the label webhook of its gauge.
+func New(component, secret string) injection.ControllerConstructor {
+	return func(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+		lister := secretinformer.Get(ctx).Lister().Secrets(system.Namespace())
+		if err := watch(component, func() time.Time { return expiry(lister, secret) }); err != nil {
+			logging.FromContext(ctx).Fatalw("The webhook cannot start: making its metrics", "error", err)
+		}
+		return certificates.NewController(ctx, cmw)
 	}
-	return certificates.NewController(ctx, cmw)
 }
 
-// watchExpiry registers the gauge of the certificate's end.
-func watchExpiry(ends func() time.Time) error {
+// watch registers the gauge of the certificate's end.
+func watch(component string, ends func() time.Time) error {
+	whose := metric.WithAttributes(attribute.String("webhook", component))
 	_, err := otel.Meter("knative-cdevents.dev/webhook").Int64ObservableGauge(
 		"cdevents_webhook_certificate_expiration_timestamp",
 		metric.WithUnit("s"),
@@ -43,7 +51,7 @@ func watchExpiry(ends func() time.Time) error {
 			if t := ends(); !t.IsZero() {
 				at = t.Unix()
 			}
-			o.Observe(at)
+			o.Observe(at, whose)
 			return nil
 		}),
 	)
@@ -54,7 +62,7 @@ func watchExpiry(ends func() time.Time) error {
 }
 
 // expiry returns when the certificate that the webhook serves expires; the zero time if there is none that can be read.
-func expiry(lister corelisters.SecretNamespaceLister) time.Time {
+func expiry(lister corelisters.SecretNamespaceLister, secret string) time.Time {
 	s, err := lister.Get(secret)
 	if err != nil {
 		return time.Time{}

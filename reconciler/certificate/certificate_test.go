@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package certificate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ import (
 
 // The certificate's end is exported under the name that the alerts read.
 func TestCertificateExpiry(t *testing.T) {
-	const ours = "knative-cdevents"
+	const ours, component, secret = "knative-cdevents", "webhook", "webhook-certs"
 	secrets := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	lister := corelisters.NewSecretLister(secrets).Secrets(ours)
 	registry := prometheus.NewRegistry()
@@ -34,7 +35,7 @@ func TestCertificateExpiry(t *testing.T) {
 	was := otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
 	t.Cleanup(func() { otel.SetMeterProvider(was) })
-	if err := watchExpiry(func() time.Time { return expiry(lister) }); err != nil {
+	if err := watch(component, func() time.Time { return expiry(lister, secret) }); err != nil {
 		t.Fatal(err)
 	}
 	ends := time.Now().Add(5 * time.Hour).Truncate(time.Second)
@@ -64,8 +65,12 @@ func TestCertificateExpiry(t *testing.T) {
 				continue
 			}
 			found = true
-			if got := f.GetMetric()[0].GetGauge().GetValue(); got != c.want {
+			m := f.GetMetric()[0]
+			if got := m.GetGauge().GetValue(); got != c.want {
 				t.Errorf("%s: %f, want %f", name, got, c.want)
+			}
+			if whose := fmt.Sprint(m.GetLabel()); !strings.Contains(whose, `name:"webhook"`) || !strings.Contains(whose, `value:"`+component+`"`) {
+				t.Errorf("the certificate is of %s, want %s", whose, component)
 			}
 		}
 		if !found {
