@@ -47,6 +47,8 @@ type Checker struct {
 	Namespace string
 	// Now is the clock of this machine.
 	Now func() time.Time
+	// Election is how long to wait for a leader if a replica is ready and none leads.
+	Election time.Duration
 }
 
 // tryIn is the namespace for what is only tried.

@@ -284,16 +284,32 @@ func ofClock(name, whose string, skew time.Duration) Result {
 	return r
 }
 
-// leases looks whether a replica leads, and whether its clock agrees with the API server's.
+// leases looks whether a replica leads, and whether its clock agrees with the API server's. A controller that has just
+// become ready has a moment to elect one.
 func (c *Checker) leases(ctx context.Context) Result {
+	for end := time.Now().Add(c.Election); ; {
+		r, elects := c.leader(ctx)
+		if !elects || time.Now().After(end) {
+			return r
+		}
+		select {
+		case <-ctx.Done():
+			return r
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// leader is what can be said about the leases now, and whether a replica is ready and none leads.
+func (c *Checker) leader(ctx context.Context) (_ Result, elects bool) {
 	const name = "Leader"
 	all, err := c.Leases(ctx)
 	if err != nil {
-		return unseen(name, err)
+		return unseen(name, err), false
 	}
 	server, _, err := c.ServerTime(ctx)
 	if err != nil {
-		return unseen(name, err)
+		return unseen(name, err), false
 	}
 	led, holders := 0, map[string]bool{}
 	for i := range all {
@@ -304,7 +320,7 @@ func (c *Checker) leases(ctx context.Context) Result {
 		}
 		age := server.Sub(l.RenewTime.Time)
 		if age < -clockWarning {
-			return ofClock(name, "the clock of "+holder(*l.HolderIdentity), -age)
+			return ofClock(name, "the clock of "+holder(*l.HolderIdentity), -age), false
 		}
 		if age < 2*time.Duration(*l.LeaseDurationSeconds)*time.Second {
 			led++
@@ -314,16 +330,16 @@ func (c *Checker) leases(ctx context.Context) Result {
 	if led == 0 {
 		d, err := c.Deployment(ctx, c.System, "controller")
 		if err == nil && d != nil && replicas(d) == 0 {
-			return fine(name, "none is needed while the controller sleeps")
+			return fine(name, "none is needed while the controller sleeps"), false
 		}
 		return Result{
 			Check: name, State: Failure,
 			What: "no replica of the controller renews a lease, so nothing is observed or sent; if they do, their clocks are behind",
 			Do:   fmt.Sprintf("Look at the leases and at the log: kubectl get leases -n %s; kubectl logs -n %s deployment/controller", c.System, c.System),
-		}
+		}, err == nil && d != nil && d.Status.ReadyReplicas > 0
 	}
 	return fine(name, "%s held, by %s; %s with the API server's", plural.Of(led, "lease is", "leases are"),
-		plural.Of(len(holders), "replica", "replicas"), plural.Word(len(holders), "its clock agrees", "their clocks agree"))
+		plural.Of(len(holders), "replica", "replicas"), plural.Word(len(holders), "its clock agrees", "their clocks agree")), false
 }
 
 // holder returns the name of the pod.

@@ -4,6 +4,7 @@ package command
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,9 @@ type checks struct {
 	Warnings int            `json:"warnings"`
 }
 
+// election is longer than a leader's lease lasts by default.
+const election = 20 * time.Second
+
 func (e *env) check() *cobra.Command {
 	var s choice
 	c := &cobra.Command{
@@ -26,6 +30,7 @@ func (e *env) check() *cobra.Command {
 		Long: "Looks at the versions of Kubernetes and Knative Serving, the custom resources, the controller and its leases, the\n" +
 			"webhook, your rights, Serving's request metrics, the sinks of sources, and the clocks. It changes nothing: a\n" +
 			"source is created as a dry run only.\n\n" +
+			"If a replica is ready and none leads yet, as after an installation, it waits for a leader, 20 seconds at most.\n\n" +
 			"Each line is ok, a warning, a failure, or unknown if you may not see it. The exit code is 1 if there is a failure,\n" +
 			"and 0 otherwise, also with warnings.",
 		Example: "  kubectl cdevents check -n shop\n  kubectl cdevents check -A -o json",
@@ -46,7 +51,7 @@ func (e *env) check() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, err := (&check.Checker{Reader: r, Namespace: namespace, Now: e.Now}).Run(c.Context())
+		all, err := (&check.Checker{Reader: r, Namespace: namespace, Now: e.Now, Election: election}).Run(c.Context())
 		if err != nil {
 			return err
 		}

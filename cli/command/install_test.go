@@ -128,10 +128,15 @@ func (f *fleetOf) check(t *testing.T, admin string) {
 	f.deployment(t, fleet.System, "webhook", "devel")
 	f.admission(t)
 	holder, seconds, now := "controller-0_1", int32(15), metav1.NewMicroTime(time.Now())
-	fleet.Must[*coordinationv1.Lease](t)(f.Core.CoordinationV1().Leases(fleet.System).Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: "controller.services.00-of-01"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
-	}, metav1.CreateOptions{}))
+	// A controller that has just become ready elects its leaders a moment later.
+	time.AfterFunc(2*time.Second, func() {
+		if _, err := f.Core.CoordinationV1().Leases(fleet.System).Create(t.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: "controller.services.00-of-01"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := f.Events.CDEventSources(fleet.Shop).Delete(t.Context(), "staging", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
