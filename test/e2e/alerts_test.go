@@ -154,10 +154,10 @@ func (w *watched) webhookAway() {
 	of := labels{"name": "validation.webhook.knative-cdevents.dev"}
 	w.fires("CDEventsWebhookUnreachable", of)
 	w.looks("CDEventsWebhookUnreachable", "", "notAfter")
-	w.fires("CDEventsWebhookMissing", labels{})
+	w.fires("CDEventsWebhookMissing", labels{"webhook": "webhook"})
 	w.looks("CDEventsWebhookMissing", "", "0/0")
 	start()
-	w.resolves("CDEventsWebhookMissing", labels{})
+	w.resolves("CDEventsWebhookMissing", labels{"webhook": "webhook"})
 	w.resolves("CDEventsWebhookUnreachable", of)
 }
 
