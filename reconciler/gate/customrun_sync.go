@@ -21,7 +21,7 @@ import (
 //
 //reasons:table CanaryGate/Run
 const (
-	// Cancelled: the CustomRun was cancelled, as by its PipelineRun.
+	// Cancelled: the CustomRun was cancelled, as by its PipelineRun, or deleted.
 	Cancelled = "Cancelled"
 )
 

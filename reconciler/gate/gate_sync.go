@@ -41,6 +41,7 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	defer func() {
 		runs := s.runsOf()
 		s.status.Latest, s.status.History = s.latest(runs), s.history(runs)
+		s.endDeleted(ctx, runs)
 	}()
 	m := s.moment(s.service())
 	run := s.status.Run
