@@ -30,8 +30,9 @@ type Service struct {
 	lifecycle.Route
 	// Revisions holds those with and without traffic, by name. Nothing in them may be changed.
 	Revisions map[string]*lifecycle.Revision
-	// Moving means that the cluster is handing over shards.
-	Moving bool
+	// Moving means that the cluster is handing over shards, and MovingUnknown that it is not known: no poll has told yet,
+	// or no pod answered the last one.
+	Moving, MovingUnknown bool
 	// Misplaced says why shards are not where the plan for the split in effect wants them.
 	Misplaced Misplacement
 	// Plan is the placement plan that members follow; nil without one. Nothing in it may be changed.
