@@ -123,6 +123,9 @@ func (s *customRunSync) do(ctx context.Context) error {
 	if err != nil {
 		return controller.NewPermanentError(err)
 	}
+	if s.stopping() {
+		return nil
+	}
 	if err := s.store(ctx); err != nil {
 		return s.retry(ctx, "CustomRun", err)
 	}

@@ -128,7 +128,7 @@ func (g *Gate) most(ctx context.Context, of v1alpha1.CanaryGateRunSpec, service 
 		}
 		return g.limit(ctx, gate), nil
 	}
-	if s, known := g.Services.Service(service); s == nil && known {
+	if s, known := g.Services.Service(service); s == nil && known && !g.stopping() {
 		return 0, nil
 	}
 	return g.limit(ctx, &v1alpha1.CanaryGate{}), nil

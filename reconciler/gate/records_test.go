@@ -19,6 +19,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -301,6 +302,32 @@ func TestLostEvidence(t *testing.T) {
 		h.Serve(stage.Baseline, 100, 0)
 		h.look(g)
 		h.says(path, `"verdict":"Pass"`)
+	})
+}
+
+// dropped are Services whose caches are dropped because the process ends.
+type dropped chan struct{}
+
+func (d dropped) Service(types.NamespacedName) (*gaterun.Service, bool) {
+	close(d)
+	return nil, true
+}
+
+// A process that ends drops its caches, which does not end a run.
+func TestProcessEndsDuringASync(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		g := h.process()
+		h.look(g)
+		h.look(g)
+		before, kept := h.get(path), h.get(record)
+		ending := make(dropped)
+		last := h.process()
+		last.Services, last.Stopping = ending, ending
+		h.look(last)
+		if is := h.get(path) + h.get(record); is != before+kept {
+			t.Errorf("before\n%s\n%s\nafter\n%s", before, kept, is)
+		}
 	})
 }
 
