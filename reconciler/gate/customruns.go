@@ -175,9 +175,14 @@ func (s *customRunSync) load(ctx context.Context) error {
 	case s.stored != nil:
 		s.stored = nil // the record is lost, so the run restarts
 	}
-	if s.stored == nil && s.problem == nil {
-		s.template, err = s.Gate.template(ctx, s.request.Template(s.gate), false)
+	if s.stored != nil || s.problem != nil {
+		return nil
 	}
+	// What a run begins with is frozen, so the caches must not be behind.
+	if s.gate, err = s.Gate.read(ctx, s.run.Namespace, s.request.Gate); err != nil {
+		return err
+	}
+	s.template, err = s.readTemplate(ctx, s.request.Template(s.gate))
 	return err
 }
 
