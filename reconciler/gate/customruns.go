@@ -134,7 +134,7 @@ func (s *customRunSync) do(ctx context.Context) error {
 	}
 	if s.run.Done() {
 		reported := s.reportEnd()
-		if err := s.records.drop(ctx, s.owner()); err != nil {
+		if err := s.records.finish(ctx, s.owner()); err != nil {
 			return s.retry(ctx, "CustomRun", err)
 		}
 		return reported

@@ -35,7 +35,7 @@ func (s *gateSync) write(ctx context.Context) error {
 	if s.status.Run.CompletionTime == nil {
 		return nil
 	}
-	return s.records.drop(ctx, s.owner()) // if it fails, collect does it
+	return s.records.finish(ctx, s.owner()) // if it fails, collect does it
 }
 
 // report reports the run as it was written. It returns false if it is too early.

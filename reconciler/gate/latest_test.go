@@ -155,6 +155,7 @@ func TestSuspensionEndsRetries(t *testing.T) {
 	if r := h.customRun(); !r.Done() || len(r.Status.RetriesStatus) != 1 {
 		t.Errorf("%+v", r.Status)
 	}
+	h.collect(g)
 	h.kept(runRecord, false)
 }
 
