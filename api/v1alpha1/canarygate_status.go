@@ -169,6 +169,10 @@ type GateRun struct {
 	// completionTime is the time at which the run ended. It is not set while the run is in
 	// progress.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// splitEndTime is the time at which the gate noticed that the split which the run judged was
+	// no longer in force, or that the gate names another Service. It stays when the split comes
+	// back, which another run judges.
+	SplitEndTime *metav1.Time `json:"splitEndTime,omitempty"`
 	// verdict is Running, or the verdict with which the run ended: Pass, Warn, Fail,
 	// Inconclusive, Superseded or Error. Treat one that you do not know as Inconclusive.
 	Verdict verdict.Verdict `json:"verdict"`

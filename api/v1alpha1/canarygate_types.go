@@ -50,8 +50,8 @@ type CanaryGateSpec struct {
 	// to false.
 	DryRun bool `json:"dryRun,omitempty"`
 	// suspend specifies that no further run begins: the gate starts none, and a CustomRun that
-	// refers to the gate fails at once, with the reason GateSuspended. A run that has begun goes
-	// on. Defaults to false.
+	// refers to the gate fails at once or instead of a retry, with the reason GateSuspended. A run
+	// that has begun goes on. Defaults to false.
 	Suspend bool `json:"suspend,omitempty"`
 	// historyLimit is the number of finished runs that status.history keeps, from 0 to 100.
 	// Defaults to 10.

@@ -1218,6 +1218,10 @@ func (in *GateRun) DeepCopyInto(out *GateRun) {
 		in, out := &in.CompletionTime, &out.CompletionTime
 		*out = (*in).DeepCopy()
 	}
+	if in.SplitEndTime != nil {
+		in, out := &in.SplitEndTime, &out.SplitEndTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Reasons != nil {
 		in, out := &in.Reasons, &out.Reasons
 		*out = make([]string, len(*in))

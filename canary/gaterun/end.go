@@ -13,6 +13,7 @@ import (
 // far gives no verdict.
 func (r *Run) Supersede(now time.Time, reason, why string) {
 	r.End(now, verdict.Superseded, "The run was superseded: "+why, reason)
+	r.GateRun.SplitEndTime = r.GateRun.CompletionTime
 }
 
 // Fail ends a run that cannot continue.

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -350,32 +352,80 @@ func TestWhenAGateCalls(t *testing.T) {
 	over := p.step().run.DeepCopy()
 	at := over.StartTime
 	over.CompletionTime = &at
+	ended := over.DeepCopy()
+	ended.SplitEndTime = &at
+	names := func(canary, baseline string) v1alpha1.CanaryGateSpec {
+		return v1alpha1.CanaryGateSpec{Service: cart.Name, Canary: canary, Baseline: baseline}
+	}
 	for name, c := range map[string]struct {
-		last    *v1alpha1.GateRun
-		change  func(*gaterun.Service)
-		divided bool
-		want    bool
+		last   *v1alpha1.GateRun
+		change func(*gaterun.Service)
+		spec   v1alpha1.CanaryGateSpec
+		want   bool
 	}{
-		"the first split":            {nil, nil, false, true},
-		"under way":                  {p.run, nil, true, false},
-		"judged already":             {over, nil, true, false},
-		"it went and came again":     {over, nil, false, true},
-		"other percentages":          {over, func(s *gaterun.Service) { s.Traffic[0].Percent, s.Traffic[1].Percent = 50, 50 }, true, true},
-		"a step of the same rollout": {over, func(s *gaterun.Service) { s.Rollout, s.Traffic[1].Percent = true, 50 }, true, false},
-		"no split":                   {over, func(s *gaterun.Service) { s.Traffic = s.Traffic[:1] }, true, false},
-		"not in force":               {nil, func(s *gaterun.Service) { s.Effective = false }, true, false},
-		"deleted and created again":  {over, func(s *gaterun.Service) { s.UID = "x" }, true, true},
+		"the first split":            {nil, nil, names("", ""), true},
+		"under way":                  {p.run, nil, names("", ""), false},
+		"judged already":             {over, nil, names("", ""), false},
+		"it went and came again":     {ended, nil, names("", ""), true},
+		"other percentages":          {over, func(s *gaterun.Service) { s.Traffic[0].Percent, s.Traffic[1].Percent = 50, 50 }, names("", ""), true},
+		"a step of the same rollout": {over, func(s *gaterun.Service) { s.Rollout, s.Traffic[1].Percent = true, 50 }, names("", ""), false},
+		"no split":                   {over, func(s *gaterun.Service) { s.Traffic = s.Traffic[:1] }, names("", ""), false},
+		"not in force":               {nil, func(s *gaterun.Service) { s.Effective = false }, names("", ""), false},
+		"deleted and created again":  {over, func(s *gaterun.Service) { s.UID = "x" }, names("", ""), true},
+		"named as they were":         {over, nil, names("cart-00002", "cart-00001"), false},
+		"the other way round":        {over, nil, names("cart-00001", ""), true},
+		"during a rollout":           {over, func(s *gaterun.Service) { s.Rollout = true }, names("cart-00001", ""), false},
+		"nothing to compare":         {ended, nil, names("cart-00003", ""), false},
+		"another Service":            {over, nil, v1alpha1.CanaryGateSpec{Service: "till"}, true},
 	} {
 		is := *s
 		is.Traffic = slices.Clone(s.Traffic)
 		if c.change != nil {
 			c.change(&is)
 		}
-		if got := gaterun.ShouldOpen(c.last, cart.Name, &is, c.divided); got != c.want {
+		if got := gaterun.ShouldOpen(c.last, &c.spec, &is); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if gaterun.ShouldOpen(nil, cart.Name, nil, true) {
+	spec := names("", "")
+	if gaterun.ShouldOpen(nil, &spec, nil) {
+		t.Error("without a Service")
+	}
+}
+
+// A run no longer stands for its split once that has ended, but it does while the Route is being changed.
+func TestSplitEnds(t *testing.T) {
+	t.Parallel()
+	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	s, _ := p.Service(cart)
+	over := p.step().run
+	at := over.StartTime
+	over.CompletionTime = &at
+	for name, c := range map[string]struct {
+		name   string
+		change func(*gaterun.Service)
+		want   bool
+	}{
+		"in force":                {cart.Name, func(*gaterun.Service) {}, false},
+		"other percentages":       {cart.Name, func(s *gaterun.Service) { s.Traffic[1].Percent = 50 }, true},
+		"a step of its rollout":   {cart.Name, func(s *gaterun.Service) { s.Rollout, s.Traffic[1].Percent = true, 50 }, false},
+		"all to one":              {cart.Name, func(s *gaterun.Service) { s.Traffic = s.Traffic[:1] }, true},
+		"a Route that is changed": {cart.Name, func(s *gaterun.Service) { s.Effective, s.Traffic[1].Percent = false, 50 }, false},
+		"another Revision":        {cart.Name, func(s *gaterun.Service) { delete(s.Revisions, "cart-00002") }, true},
+		"another Service":         {"till", func(*gaterun.Service) {}, true},
+		"created again":           {cart.Name, func(s *gaterun.Service) { s.UID = "x" }, true},
+	} {
+		is, run := *s, over.DeepCopy()
+		is.Traffic, is.Revisions = slices.Clone(s.Traffic), maps.Clone(s.Revisions)
+		c.change(&is)
+		if gaterun.NoteSplit(run, c.name, &is, p.now); (run.SplitEndTime != nil) != c.want {
+			t.Errorf("%s: %v", name, run.SplitEndTime)
+		}
+		if gaterun.NoteSplit(run, cart.Name, s, p.now.Add(time.Minute)); c.want != run.SplitEndTime.Equal(&metav1.Time{Time: p.now}) {
+			t.Errorf("%s, and then as before: %v", name, run.SplitEndTime)
+		}
+	}
+	if gaterun.NoteSplit(over, cart.Name, nil, p.now); over.SplitEndTime == nil {
 		t.Error("without a Service")
 	}
 }

@@ -30,8 +30,9 @@ type Service struct {
 	lifecycle.Route
 	// Revisions holds those with and without traffic, by name. Nothing in them may be changed.
 	Revisions map[string]*lifecycle.Revision
-	// Moving means that the cluster is handing over shards.
-	Moving bool
+	// Moving means that the cluster is handing over shards, and MovingUnknown that it is not known: no poll has told yet,
+	// or no pod answered the last one.
+	Moving, MovingUnknown bool
 	// Misplaced says why shards are not where the plan for the split in effect wants them.
 	Misplaced Misplacement
 	// Plan is the placement plan that members follow; nil without one. Nothing in it may be changed.
@@ -56,18 +57,14 @@ const (
 	ShardsMisplaced verdict.Reason = "ShardsMisplaced"
 )
 
-// JudgedBy reports whether a run judged the split that is in effect, between the same Revisions. A
-// Revision that was recreated under its name is another one.
-func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
-	for _, o := range []*v1alpha1.GateObject{&run.Canary, run.Baseline} {
-		if o == nil {
-			continue
-		}
-		if r, ok := s.Revision(o.UID); !ok || r.Name != o.Name {
-			return false
-		}
+// JudgedBy reports whether a run stands for the split that is in effect, and compared these two Revisions. A split that
+// ended and came back is another one, and so is a Revision that was recreated under its name. The steps of a gradual
+// rollout share the Revisions that the run chose.
+func (s *Service) JudgedBy(run *v1alpha1.GateRun, pair Pair) bool {
+	if reason, _ := superseded(run, s); reason != "" || run.SplitEndTime != nil {
+		return false
 	}
-	return s.splits(SplitOf(run))
+	return s.Rollout || run.Canary == object(pair.Canary) && (run.Baseline == nil || *run.Baseline == object(pair.Baseline))
 }
 
 // splits reports whether the traffic is still split as it was. The steps of a gradual

@@ -80,7 +80,7 @@ func (r *Run) proceed(m Moment) {
 	if r.GateRun.Canary.Name == "" && !r.find(m) {
 		return
 	}
-	if reason, why := r.superseded(m.Service); reason != "" {
+	if reason, why := superseded(r.GateRun, m.Service); reason != "" {
 		r.Supersede(m.Now, reason, why)
 		return
 	}
@@ -122,15 +122,18 @@ func object(r lifecycle.Revision) v1alpha1.GateObject {
 	return v1alpha1.GateObject{Name: r.Name, UID: r.UID}
 }
 
-// superseded returns why the run no longer applies to the Service; empty if it does.
-func (r *Run) superseded(s *Service) (reason, why string) {
+// superseded returns why a run that chose its Revisions no longer applies to the Service; empty if it does.
+func superseded(run *v1alpha1.GateRun, s *Service) (reason, why string) {
 	switch {
 	case s == nil:
-		return ServiceGone, fmt.Sprintf("Service %q no longer exists", r.GateRun.Service.Name)
-	case s.UID != r.GateRun.Service.UID:
-		return ServiceGone, fmt.Sprintf("Service %q was deleted and created again", r.GateRun.Service.Name)
+		return ServiceGone, fmt.Sprintf("Service %q no longer exists", run.Service.Name)
+	case s.UID != run.Service.UID:
+		return ServiceGone, fmt.Sprintf("Service %q was deleted and created again", run.Service.Name)
 	}
-	for _, o := range []v1alpha1.GateObject{r.GateRun.Canary, deref(r.GateRun.Baseline)} {
+	for _, o := range []*v1alpha1.GateObject{&run.Canary, run.Baseline} {
+		if o == nil {
+			continue
+		}
 		if _, ok := s.Revision(o.UID); !ok {
 			return RevisionGone, fmt.Sprintf("Revision %q no longer exists", o.Name)
 		}
@@ -138,9 +141,9 @@ func (r *Run) superseded(s *Service) (reason, why string) {
 	if !s.Effective {
 		return "", "" // the Route may still return to the same split
 	}
-	if s.splits(SplitOf(r.GateRun)) {
+	if s.splits(SplitOf(run)) {
 		return "", ""
 	}
 	return SplitChanged, fmt.Sprintf("the traffic went to %s when the run began, and now goes to %s",
-		describeSplit(SplitOf(r.GateRun)), describeSplit(s.Traffic))
+		describeSplit(SplitOf(run)), describeSplit(s.Traffic))
 }

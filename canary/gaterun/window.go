@@ -32,7 +32,7 @@ type windowBuilder struct {
 func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 	w := judge.Window{
 		From: b.from, Canary: b.arm(canary), Baseline: b.arm(baseline), Required: -1,
-		Unsettled: b.service.Moving,
+		Unsettled: b.service.Moving, UnsettledUnknown: b.service.MovingUnknown,
 	}
 	if r, ok := b.service.Revision(canary); ok && b.service.Effective {
 		w.Required = float64(b.service.Traffic.Percent(r.Name)) / 100

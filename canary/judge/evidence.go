@@ -90,6 +90,9 @@ func (e *evidence) add(p Plan, w Window, began time.Duration) {
 		e.Unaccounted += whole(w.Canary.Unaccounted, 0).N
 	}
 	e.expose(p, w, canary, baseline)
+	if w.UnsettledUnknown {
+		w.Unsettled = e.Unsettled
+	}
 	e.Unsettled, e.Unanswering = w.Unsettled, w.Unanswering
 	fresh := e.Shards.takeFresh(p, &w, began)
 	e.Young.add(w, fresh)

@@ -72,6 +72,8 @@ func TestSituations(t *testing.T) {
 		{"share too low: Warn if the gate says so", sticky, arm(100, 0), arm(900, 0), required(0.15), verdict.Warn, []verdict.Reason{verdict.ExposureMismatch, verdict.Negligible}},
 		{"shards still moving", shardedPlan(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.Unsettled = true }, verdict.Inconclusive, []verdict.Reason{verdict.Rebalancing, verdict.Timeout}},
 		{"shards settled in the end", shardedPlan(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unsettled = i < 20 }, verdict.Pass, []verdict.Reason{verdict.Negligible}},
+		{"shards moved when that was last known", shardedPlan(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unsettled, w.UnsettledUnknown = i == 0, i > 0 }, verdict.Inconclusive, []verdict.Reason{verdict.Rebalancing, verdict.Timeout}},
+		{"it was never known whether shards move", shardedPlan(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.UnsettledUnknown = true }, verdict.Pass, []verdict.Reason{verdict.Negligible}},
 		{"pods restarted", errorsOnly(), arm(100, 0), arm(900, 0), func(i int, w *Window) {
 			if i == 2 {
 				w.Canary.Restarts = 1

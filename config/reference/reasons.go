@@ -78,8 +78,8 @@ var groups = []group{
 			},
 			{
 				"HTTP/Answer", "Reasons of an answer",
-				"[The answer over HTTP](gate-http.md#which-run-the-answer-is-about) also has these. It can have `NoSplit` and `TrafficUnknown` as\n" +
-					"above, the reason of `Valid` or `TemplateApplied`, and `GateSuspended`.",
+				"[The answer over HTTP](gate-http.md#which-run-the-answer-is-about) also has these. It can have the reason of\n" +
+					"`ServiceFound`, `Valid` or `TemplateApplied`, and `GateSuspended`.",
 			},
 		},
 	},

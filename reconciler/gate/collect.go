@@ -5,6 +5,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +17,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// recordGracePeriod protects a record that its owner's status does not mention: a new
-// run writes its record first.
+// recordGracePeriod protects the record of a new run that its owner's status does not mention, as the record is written
+// first; and that of a completed run until the journal must have the verdict.
 const recordGracePeriod = time.Minute
 
 // collectRecords deletes the records of completed runs and of deleted objects.
@@ -57,32 +58,42 @@ func (g *Gate) collect(ctx context.Context) error {
 			!g.Leader.IsLeaderFor(types.NamespacedName{Namespace: o.Namespace, Name: service}) {
 			continue // owned by another controller
 		}
-		needed, err := g.needed(ctx, o, m)
+		underWay, found, err := g.underWay(ctx, o)
 		if err != nil {
 			return err
 		}
-		if needed {
+		if underWay {
 			continue
 		}
-		g.records.remember(m.Name, nil)
-		if err := g.keepLeft(ctx, m.Name); err != nil {
-			return err
-		}
-		if err := g.records.remove(ctx, m.Name, m.UID, m.ResourceVersion); err != nil {
+		if err := g.dismiss(ctx, o, m.Name, found); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// needed reports whether a run needs a record.
-func (g *Gate) needed(ctx context.Context, o owner, m *metav1.PartialObjectMetadata) (bool, error) {
-	underWay, found, err := g.underWay(ctx, o)
-	if err != nil || !found || underWay {
-		return underWay, err
+// dismiss deletes the record of a run that is not under way, unless that is too early. found says whether its owner
+// exists.
+func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) error {
+	record, err := g.records.client.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading CanaryGateRun %s: %w", name, err)
 	}
-	// The status may not mention a new run yet.
-	return g.Clock.Now().Sub(m.CreationTimestamp.Time) < recordGracePeriod, nil
+	run, now := record.Status.Run, g.Clock.Now()
+	if found && run.InProgress() && now.Sub(run.StartTime.Time) < recordGracePeriod {
+		return nil // the status may not mention a new run yet
+	}
+	if told, known := g.reporter.tell(o.Namespace, run); !known || now.Sub(told) < recordGracePeriod {
+		return nil // if this process dies, the next one reports the verdict, no matter how much later
+	}
+	if err := g.keep(ctx, record); err != nil {
+		return err
+	}
+	g.records.remember(name, nil)
+	return g.records.remove(ctx, name, record.UID, record.ResourceVersion)
 }
 
 // underWay reports whether the owner has a run in progress, and whether it still exists.

@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// Reasons of condition ServiceFound. Split and NoSplit also record, across restarts, whether the last sync saw a split.
+// Reasons of condition ServiceFound.
 //
 //reasons:table CanaryGate/ServiceFound
 const (
@@ -44,14 +44,6 @@ var (
 		v1alpha1.GateValid, v1alpha1.GateServiceFound, v1alpha1.GateMeasured, v1alpha1.GateTemplateApplied,
 	)
 )
-
-// divided reports whether the last sync saw a split that it could judge by the spec.
-func (s *gateSync) divided() bool { return divided(&s.gate.Status) }
-
-func divided(s *v1alpha1.CanaryGateStatus) bool {
-	c := s.GetCondition(v1alpha1.GateServiceFound)
-	return c != nil && c.Reason == reasonSplit && !s.GetCondition(v1alpha1.GateValid).IsFalse()
-}
 
 // conditions sets whether the gate can judge.
 func (s *gateSync) conditions(ctx context.Context, m gaterun.Moment) {
@@ -99,10 +91,7 @@ func (s *gateSync) found(manager apis.ConditionManager, m gaterun.Moment) {
 	const found = v1alpha1.GateServiceFound
 	name := s.spec.Service
 	if !m.Known {
-		// Soon after a start. Otherwise, the split of before would be taken for a new one.
-		if !s.divided() {
-			manager.MarkUnknown(found, reasonUnknown, "The controller has not read the Knative Services of the cluster yet")
-		}
+		manager.MarkUnknown(found, reasonUnknown, "The controller has not read the Knative Services of the cluster yet")
 		return
 	}
 	_, p := gaterun.Choose(name, m.Service, s.spec.Canary, s.spec.Baseline)
@@ -111,9 +100,6 @@ func (s *gateSync) found(manager apis.ConditionManager, m gaterun.Moment) {
 		manager.MarkTrueWithReason(found, reasonSplit, "The traffic is split between Revisions")
 	case p.Reason == gaterun.NoSplit, p.Reason == gaterun.RevisionNotInSplit && !m.Service.Divided():
 		manager.MarkTrueWithReason(found, gaterun.NoSplit, "All traffic goes to one Revision; there is nothing to judge")
-	case p.Reason == gaterun.TrafficUnknown && s.divided():
-		// Between two splits, as after a change of the percentages.
-		manager.MarkTrueWithReason(found, reasonSplit, "%s", p.Message)
 	case p.Reason == gaterun.TrafficUnknown:
 		manager.MarkUnknown(found, p.Reason, "%s", p.Message)
 	default:

@@ -21,7 +21,7 @@ import (
 //
 //reasons:table CanaryGate/Run
 const (
-	// Cancelled: the CustomRun was cancelled, as by its PipelineRun.
+	// Cancelled: the CustomRun was cancelled, as by its PipelineRun, or deleted.
 	Cancelled = "Cancelled"
 )
 
@@ -87,6 +87,9 @@ func (s *customRunSync) currentRun(ctx context.Context, now time.Time) (*gaterun
 		return empty(), s.storedErr
 	case s.stored != nil && (s.stored.CompletionTime == nil || s.stored.ID == id):
 		return s.resume(ctx, namespace, s.stored)
+	case s.request != nil && s.stored != nil && s.request.Suspended(s.gate) != nil: // no retry begins either
+		s.problem, s.stored = s.request.Suspended(s.gate), nil
+		return empty(), nil
 	case s.stored != nil: // the previous attempt
 		before, err := gaterun.Resume(ctx, namespace, s.stored)
 		if err != nil {

@@ -123,6 +123,9 @@ func (s *customRunSync) do(ctx context.Context) error {
 	if err != nil {
 		return controller.NewPermanentError(err)
 	}
+	if s.stopping() {
+		return nil
+	}
 	if err := s.store(ctx); err != nil {
 		return s.retry(ctx, "CustomRun", err)
 	}
@@ -131,7 +134,7 @@ func (s *customRunSync) do(ctx context.Context) error {
 	}
 	if s.run.Done() {
 		reported := s.reportEnd()
-		if err := s.records.drop(ctx, s.owner()); err != nil {
+		if err := s.records.finish(ctx, s.owner()); err != nil {
 			return s.retry(ctx, "CustomRun", err)
 		}
 		return reported
@@ -172,9 +175,14 @@ func (s *customRunSync) load(ctx context.Context) error {
 	case s.stored != nil:
 		s.stored = nil // the record is lost, so the run restarts
 	}
-	if s.stored == nil && s.problem == nil {
-		s.template, err = s.Gate.template(ctx, s.request.Template(s.gate), false)
+	if s.stored != nil || s.problem != nil {
+		return nil
 	}
+	// What a run begins with is frozen, so the caches must not be behind.
+	if s.gate, err = s.Gate.read(ctx, s.run.Namespace, s.request.Gate); err != nil {
+		return err
+	}
+	s.template, err = s.readTemplate(ctx, s.request.Template(s.gate))
 	return err
 }
 

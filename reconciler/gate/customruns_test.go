@@ -3,6 +3,7 @@
 package gate_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -132,6 +135,20 @@ func TestCustomRuns(t *testing.T) {
 			if len(r.Status.RetriesStatus) > 0 {
 				t.Errorf("%s was retried", name)
 			}
+		}
+	})
+	th.act("deleted during its run", func(t *testing.T) {
+		th.service("deleted")
+		th.gate("deleted", false)
+		th.ask("deleted", customRef+`,"name":"deleted"}}`)
+		th.judging("deleted")
+		th.stands("deleted", func(g *v1alpha1.CanaryGate) bool {
+			return g.Status.Latest != nil && g.Status.Latest.Verdict == verdict.Running && g.Status.Latest.Canary != ""
+		})
+		must(t, th.runs.Delete(t.Context(), "deleted", metav1.DeleteOptions{}))
+		l := th.stands("deleted", func(g *v1alpha1.CanaryGate) bool { return g.Status.Latest.Verdict != verdict.Running }).Status.Latest
+		if l.Verdict != verdict.Inconclusive || !slices.Equal(l.Reasons, []string{gate.Cancelled}) || l.CustomRun != "deleted" || l.Missing != nil {
+			t.Errorf("%+v", l)
 		}
 	})
 	th.act("CustomRuns of others", func(t *testing.T) {

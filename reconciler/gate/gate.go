@@ -183,7 +183,8 @@ func (g *Gate) everyResync(ctx context.Context, f func()) {
 	}
 }
 
-// stopping reports whether the process ends. The next leader continues.
+// stopping reports whether the process ends. The next leader continues. The caches are dropped then, so whoever has read
+// that a Service does not exist asks again.
 func (g *Gate) stopping() bool {
 	select {
 	case <-g.Stopping:
@@ -231,12 +232,17 @@ func logBug(ctx context.Context, run *gaterun.Run, err error) {
 // find returns a CanaryGate, or nil. Only the API server can say that there is none: the
 // cache may be behind.
 func (g *Gate) find(ctx context.Context, namespace, name string) (*v1alpha1.CanaryGate, error) {
-	if name == "" {
-		return nil, nil //nolint:nilnil // its absence is not an error
-	}
 	obj, ok, err := g.gates.GetStore().GetByKey(namespace + "/" + name)
 	if gate, is := obj.(*v1alpha1.CanaryGate); err == nil && ok && is {
 		return gate, nil
+	}
+	return g.read(ctx, namespace, name)
+}
+
+// read returns a CanaryGate as the API server has it, or nil.
+func (g *Gate) read(ctx context.Context, namespace, name string) (*v1alpha1.CanaryGate, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // its absence is not an error
 	}
 	gate, err := g.Client.CanaryGates(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {

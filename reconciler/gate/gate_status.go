@@ -35,7 +35,7 @@ func (s *gateSync) write(ctx context.Context) error {
 	if s.status.Run.CompletionTime == nil {
 		return nil
 	}
-	return s.records.drop(ctx, s.owner()) // if it fails, collect does it
+	return s.records.finish(ctx, s.owner()) // if it fails, collect does it
 }
 
 // report reports the run as it was written. It returns false if it is too early.
@@ -76,12 +76,13 @@ func (s *gateSync) urgent() bool {
 		return true
 	case s.gate.Status.ObservedGeneration != s.gate.Generation:
 		return true
-	case s.divided() != divided(&s.status):
-		return true // if the split ended and returned before this write, the gate would miss that it is new
 	case is == nil:
 		return false
 	case was == nil || was.ID != is.ID:
 		return true
+	}
+	if was.SplitEndTime == nil && is.SplitEndTime != nil {
+		return true // else the verdict would stand for the split that comes back before this write
 	}
 	return was.CompletionTime == nil && (is.CompletionTime != nil || was.Canary.Name != is.Canary.Name)
 }

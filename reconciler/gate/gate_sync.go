@@ -41,6 +41,7 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	defer func() {
 		runs := s.runsOf()
 		s.status.Latest, s.status.History = s.latest(runs), s.history(runs)
+		s.endDeleted(ctx, runs)
 	}()
 	m := s.moment(s.service())
 	run := s.status.Run
@@ -51,14 +52,13 @@ func (s *gateSync) do(ctx context.Context) time.Duration {
 	}
 	// The next run replaces this one, which may not be reported yet.
 	reported := run == nil || s.report()
-	divided := s.divided()
 	s.conditions(ctx, m)
-	opens := s.spec.Watch && !s.spec.Suspend && s.problem == nil
-	if reported && opens && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
-		if _, p := gaterun.Choose(s.spec.Service, m.Service, s.spec.Canary, s.spec.Baseline); p == nil &&
-			s.gate.Validate(ctx) == nil {
-			return s.open(ctx, m)
-		}
+	if run != nil && m.Known {
+		gaterun.NoteSplit(run, s.spec.Service, m.Service, m.Now)
+	}
+	opens := s.spec.Watch && !s.spec.Suspend && s.problem == nil && s.gate.Validate(ctx) == nil
+	if reported && opens && m.Known && gaterun.ShouldOpen(run, s.spec, m.Service) {
+		return s.open(ctx, m)
 	}
 	return interval(s.spec)
 }

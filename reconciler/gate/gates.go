@@ -69,6 +69,9 @@ func (c *gates) Reconcile(ctx context.Context, key string) error {
 		return c.retry(ctx, "CanaryGate", err)
 	}
 	wait := l.do(ctx)
+	if c.stopping() {
+		return nil
+	}
 	if err := l.store(ctx); err != nil {
 		return c.retry(ctx, "CanaryGate", err)
 	}

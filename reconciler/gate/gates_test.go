@@ -57,11 +57,24 @@ func reached(of verdict.Verdict) func(*v1alpha1.CanaryGate) bool {
 	}
 }
 
+// ended reports whether the gate has noticed that the split of its run has ended.
+func ended(g *v1alpha1.CanaryGate) bool {
+	return g.Status.Run != nil && g.Status.Run.SplitEndTime != nil
+}
+
 func condition(t apis.ConditionType, status corev1.ConditionStatus, reason string) func(*v1alpha1.CanaryGate) bool {
 	return func(g *v1alpha1.CanaryGate) bool {
 		c := g.Status.GetCondition(t)
 		return c != nil && c.Status == status && c.Reason == reason
 	}
+}
+
+// change changes the spec of a gate, and waits until the controller has seen that.
+func (th *theatre) change(name, spec string) {
+	th.t.Helper()
+	_, err := th.gates.Patch(th.t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	must(th.t, err)
+	th.stands(name, func(g *v1alpha1.CanaryGate) bool { return g.Status.ObservedGeneration == g.Generation })
 }
 
 func (th *theatre) heard(id string) string {
@@ -168,13 +181,65 @@ func TestGatesThatWatch(t *testing.T) {
 	})
 	th.act("a split that goes and comes within an interval", func(t *testing.T) {
 		s, first := th.passes("patient")
-		_, err := th.gates.Patch(t.Context(), "patient", types.MergePatchType, []byte(`{"spec":{"schedule":{"interval":"1h","timeout":"5h"}}}`), metav1.PatchOptions{})
-		must(t, err)
-		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.ObservedGeneration == g.Generation })
+		th.change("patient", `{"schedule":{"interval":"1h","timeout":"5h"}}`)
 		s.Split(0)
-		th.stands("patient", condition(v1alpha1.GateServiceFound, yes, gaterun.NoSplit))
+		g := th.stands("patient", ended)
+		if c := g.Status.GetCondition(v1alpha1.GateServiceFound); g.Status.Run.ID != first.ID || c.Reason != gaterun.NoSplit {
+			t.Errorf("%+v, run %+v", c, g.Status.Run)
+		}
 		s.Split(10)
-		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.Run.ID != first.ID })
+		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.Run.ID != first.ID && !ended(g) })
+	})
+	th.act("a split that goes and comes while no run may begin", func(t *testing.T) {
+		for name, c := range map[string][2]string{
+			"suspended": {`{"suspend":true}`, `{"suspend":false}`}, "untemplated": {`{"templateRef":{"name":"none"}}`, `{"templateRef":null}`},
+			"unwatched": {`{"watch":false}`, `{"watch":true}`},
+		} {
+			s, first := th.passes(name)
+			th.change(name, c[0])
+			s.Split(0)
+			th.stands(name, ended)
+			s.Split(10)
+			time.Sleep(time.Second) // some intervals
+			if g := th.stands(name, ended); g.Status.Run.ID != first.ID {
+				t.Errorf("%s: a run began: %+v", name, g.Status.Run)
+			}
+			th.change(name, c[1])
+			th.stands(name, func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.ID != first.ID && !ended(g) })
+		}
+	})
+	th.act("a superseded split comes back", func(*testing.T) {
+		s := th.service("returned")
+		s.Serve(stage.Canary, 1, 0)
+		th.gate("returned", true)
+		first := th.stands("returned", running).Status.Run
+		th.change("returned", `{"suspend":true}`)
+		s.Split(20)
+		th.stands("returned", reached(verdict.Superseded))
+		s.Split(10)
+		th.change("returned", `{"suspend":false}`)
+		th.stands("returned", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.ID != first.ID })
+	})
+	th.act("another canary is named", func(*testing.T) {
+		th.passes("named")
+		th.change("named", `{"canary":"named-00001"}`)
+		th.stands("named", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.Canary.Name == "named-00001" })
+	})
+	th.act("a Route that is being changed", func(t *testing.T) {
+		s, first := th.passes("moving")
+		for _, effective := range []bool{false, true} {
+			s.Change(func(s *gaterun.Service) { s.Effective = effective })
+			g := th.stands("moving", func(g *v1alpha1.CanaryGate) bool {
+				return g.Status.GetCondition(v1alpha1.GateServiceFound).IsTrue() == effective
+			})
+			if g.Status.Run.ID != first.ID || ended(g) {
+				t.Errorf("effective: %v, and %+v", effective, g.Status.Run)
+			}
+		}
+		time.Sleep(time.Second) // some intervals
+		if g := th.stands("moving", reached(verdict.Pass)); g.Status.Run.ID != first.ID || ended(g) {
+			t.Errorf("the split was judged again: %+v", g.Status.Run)
+		}
 	})
 	th.act("a start that takes long to read the Services", func(t *testing.T) {
 		_, first := th.passes("large")

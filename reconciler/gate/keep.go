@@ -66,18 +66,6 @@ func (g *Gate) keep(ctx context.Context, record *v1alpha1.CanaryGateRun) error {
 	return fmt.Errorf("keeping what run %s measured: %w", run.ID, err)
 }
 
-// keepLeft keeps what the run of a record measured that is about to be deleted, as its process died before it did.
-func (g *Gate) keepLeft(ctx context.Context, name string) error {
-	record, err := g.records.client.Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading CanaryGateRun %s: %w", name, err)
-	}
-	return g.keep(ctx, record)
-}
-
 // limit is how many finished runs a gate keeps.
 func (*Gate) limit(ctx context.Context, gate *v1alpha1.CanaryGate) int {
 	spec := gate.Spec.DeepCopy()
@@ -128,7 +116,7 @@ func (g *Gate) most(ctx context.Context, of v1alpha1.CanaryGateRunSpec, service 
 		}
 		return g.limit(ctx, gate), nil
 	}
-	if s, known := g.Services.Service(service); s == nil && known {
+	if s, known := g.Services.Service(service); s == nil && known && !g.stopping() {
 		return 0, nil
 	}
 	return g.limit(ctx, &v1alpha1.CanaryGate{}), nil

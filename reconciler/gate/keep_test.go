@@ -46,8 +46,10 @@ func (h *house) fail(g *Gate) {
 func TestFinishedRunIsKept(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house, path, record string) {
-		h.fail(h.process())
+		g := h.process()
+		h.fail(g)
 		h.says(path, `"verdict":"Fail"`)
+		h.collect(g)
 		h.kept(record, false)
 		names := h.finished()
 		if len(names) != 1 || !strings.HasPrefix(recordPath+names[0], record+"-") {
@@ -99,12 +101,9 @@ func TestKeepingIsTriedAgain(t *testing.T) {
 			t.Fatalf("%q is kept", names)
 		}
 		h.refusing(nil)
-		h.at = h.at.Add(2 * recordGracePeriod)
-		for range 2 {
-			if err := h.process().collect(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		g := h.process()
+		h.collect(g)
+		h.collect(g)
 		h.kept(record, false)
 		if names := h.finished(); len(names) != 1 {
 			t.Errorf("%q is kept", names)
@@ -121,6 +120,7 @@ func TestKeepingIsRefused(t *testing.T) {
 		h.fail(g)
 		h.look(g)
 		h.says(path, `"verdict":"Fail"`)
+		h.collect(g)
 		h.kept(record, false)
 		if names := h.finished(); len(names) != 0 {
 			t.Errorf("%q is kept", names)
@@ -249,8 +249,10 @@ func TestNoHistory(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.put(t, gatePath, strings.Replace(watching, `"watch":true`, `"watch":true,"historyLimit":0`, 1))
-	h.fail(h.process())
+	g := h.process()
+	h.fail(g)
 	h.says(gatePath, `"verdict":"Fail"`)
+	h.collect(g)
 	h.kept(gateRecord, false)
 	if names := h.finished(); len(names) != 0 {
 		t.Errorf("%q is kept", names)

@@ -4,8 +4,13 @@ package gate
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -76,6 +81,22 @@ func (s *gateSync) latest(runs []gateRun) *v1alpha1.GateLatest {
 		return was
 	}
 	return summarize(newest.GateRun, newest.customRun)
+}
+
+// endDeleted ends latest if its CustomRun was deleted during the run, as nothing else would. Only the API server can say
+// so: the cache may be behind.
+func (s *gateSync) endDeleted(ctx context.Context, runs []gateRun) {
+	latest := s.status.Latest
+	if latest == nil || latest.CustomRun == "" || latest.Verdict != verdict.Running || !s.runs.informer().HasSynced() ||
+		slices.ContainsFunc(runs, func(r gateRun) bool { return r.ID == latest.ID }) {
+		return
+	}
+	u, err := s.Runs.Resource(customrun.Resource).Namespace(s.gate.Namespace).Get(ctx, latest.CustomRun, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) || err == nil && strings.HasPrefix(latest.ID, string(u.GetUID())+"-") {
+		return
+	}
+	latest.Verdict, latest.Reasons, latest.Missing = verdict.Inconclusive, []string{Cancelled}, nil
+	latest.Message = fmt.Sprintf("CustomRun %q was deleted before a verdict was reached", latest.CustomRun)
 }
 
 // history adds what has finished among the gate's runs to those that finished before, as many as the gate keeps.

@@ -134,6 +134,31 @@ func TestSuspendedGate(t *testing.T) {
 	h.says(runPath, "GateSuspended")
 }
 
+// A suspended gate begins no further attempt either.
+func TestSuspensionEndsRetries(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, strings.Replace(watching, `"watch":true,`, "", 1))
+	h.put(t, runPath, strings.Replace(byReference, `"spec":`+"\n\t{", `"spec":{"retries":5,"timeout":"40s",`, 1))
+	g := h.process()
+	h.look(g)
+	h.look(g)
+	h.put(t, gatePath, strings.Replace(h.get(gatePath), `"service":`, `"suspend":true,"service":`, 1))
+	h.look(g)
+	if h.customRun().Done() {
+		t.Fatal("an attempt that had begun did not go on")
+	}
+	for range 10 {
+		h.look(g)
+	}
+	h.says(runPath, "GateSuspended")
+	if r := h.customRun(); !r.Done() || len(r.Status.RetriesStatus) != 1 {
+		t.Errorf("%+v", r.Status)
+	}
+	h.collect(g)
+	h.kept(runRecord, false)
+}
+
 func TestGateWithoutService(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

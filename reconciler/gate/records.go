@@ -130,8 +130,9 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 	return nil
 }
 
-// drop deletes the owner's record if it is cached. collect deletes all others.
-func (r *records) drop(ctx context.Context, o owner) error {
+// finish keeps what the owner's run measured if its record is cached. collect deletes the record, once the journal must
+// have the verdict.
+func (r *records) finish(ctx context.Context, o owner) error {
 	record := r.cached(o.recordName())
 	if record == nil {
 		return nil
@@ -140,7 +141,7 @@ func (r *records) drop(ctx context.Context, o owner) error {
 		return err
 	}
 	r.remember(o.recordName(), nil)
-	return r.remove(ctx, record.Name, record.UID, record.ResourceVersion)
+	return nil
 }
 
 // remove deletes a record, unless it was written since.

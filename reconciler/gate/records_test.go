@@ -19,6 +19,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -124,6 +125,16 @@ func (h *house) look(g *Gate, deaf ...bool) {
 	_ = (&gates{Gate: g, written: map[string]time.Time{}}).Reconcile(ctx, "shop/cart")
 }
 
+// collect lets a process delete the records that it does not need, some minutes later.
+func (h *house) collect(g *Gate) {
+	h.t.Helper()
+	h.at = h.at.Add(2 * recordGracePeriod)
+	h.hear(g)
+	if err := g.collect(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 func (h *house) customRun() *customrun.Run {
 	h.t.Helper()
 	u := &unstructured.Unstructured{}
@@ -201,7 +212,29 @@ func TestEvidenceIsInRecord(t *testing.T) {
 		h.Serve(stage.Baseline, 200, 0)
 		h.look(g)
 		h.says(path, `"verdict":"Pass"`)
+		h.collect(g)
 		h.kept(record, false)
+	})
+}
+
+// The verdict of a run is not lost if its process dies before the journal has it, however long no other process leads.
+func TestVerdictWaitsForALeader(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		h.fail(h.process())
+		h.says(path, `"verdict":"Fail"`)
+		h.told = nil // as if the process had died
+		h.at = h.at.Add(2 * reportPeriod)
+		g := h.process()
+		h.look(g)
+		h.collect(g)
+		if h.kept(record, true); len(h.told) != 1 || !strings.HasSuffix(h.told[0], " Fail") {
+			t.Errorf("reported %q", h.told)
+		}
+		h.collect(g)
+		if h.kept(record, false); len(h.told) != 1 {
+			t.Errorf("reported %q", h.told)
+		}
 	})
 }
 
@@ -243,10 +276,10 @@ func TestProcessDiesBetweenTwoWrites(t *testing.T) {
 				}
 			}
 		}
-		h.at = h.at.Add(2 * recordGracePeriod)
-		if err := h.process().collect(t.Context()); err != nil {
-			t.Error(err)
-		}
+		g := h.process()
+		h.collect(g)
+		h.kept(record, true)
+		h.collect(g)
 		h.kept(record, false)
 	})
 }
@@ -273,11 +306,8 @@ func TestTwoLeaders(t *testing.T) {
 		if is := h.get(path); is != ended {
 			t.Errorf("before\n%s\nafter\n%s", ended, is)
 		}
-		h.at = h.at.Add(2 * recordGracePeriod)
-		h.hear(a)
-		if err := a.collect(t.Context()); err != nil {
-			t.Error(err)
-		}
+		h.collect(a)
+		h.collect(a)
 		h.kept(record, false)
 	})
 }
@@ -301,6 +331,32 @@ func TestLostEvidence(t *testing.T) {
 		h.Serve(stage.Baseline, 100, 0)
 		h.look(g)
 		h.says(path, `"verdict":"Pass"`)
+	})
+}
+
+// dropped are Services whose caches are dropped because the process ends.
+type dropped chan struct{}
+
+func (d dropped) Service(types.NamespacedName) (*gaterun.Service, bool) {
+	close(d)
+	return nil, true
+}
+
+// A process that ends drops its caches, which does not end a run.
+func TestProcessEndsDuringASync(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		g := h.process()
+		h.look(g)
+		h.look(g)
+		before, kept := h.get(path), h.get(record)
+		ending := make(dropped)
+		last := h.process()
+		last.Services, last.Stopping = ending, ending
+		h.look(last)
+		if is := h.get(path) + h.get(record); is != before+kept {
+			t.Errorf("before\n%s\n%s\nafter\n%s", before, kept, is)
+		}
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// reportPeriod is how long after its completion a starting process still reports a run,
+// reportPeriod is how long after its completion a starting process still reports a run whose record is gone,
 // and metrics show it.
 const reportPeriod = time.Hour
 
@@ -32,12 +32,22 @@ func newReporter(now func() time.Time, services Services, to Verdicts) *reporter
 // report reports a completed run, unless it is older than reportPeriod or was reported.
 // A run that never found its Service is not reported. It returns false if it is too early.
 func (r *reporter) report(namespace string, run *v1alpha1.GateRun) bool {
-	if run == nil || run.CompletionTime == nil || run.Service.UID == "" {
+	if run != nil && run.CompletionTime != nil && r.now().Sub(run.CompletionTime.Time) > reportPeriod {
 		return true
+	}
+	_, told := r.tell(namespace, run)
+	return told
+}
+
+// tell reports a completed run, however old it is, unless that was done, and returns when it was: at the zero time if
+// there is nothing to report. told is false if it is too early.
+func (r *reporter) tell(namespace string, run *v1alpha1.GateRun) (at time.Time, told bool) {
+	if run == nil || run.CompletionTime == nil || run.Service.UID == "" {
+		return time.Time{}, true
 	}
 	now, service := r.now(), types.NamespacedName{Namespace: namespace, Name: run.Service.Name}
 	if _, known := r.services.Service(service); !known {
-		return false // until the Services are known, a report has no recipient
+		return time.Time{}, false // until the Services are known, a report has no recipient
 	}
 	r.mu.Lock()
 	for id, at := range r.ids {
@@ -45,16 +55,16 @@ func (r *reporter) report(namespace string, run *v1alpha1.GateRun) bool {
 			delete(r.ids, id)
 		}
 	}
-	_, known := r.ids[run.ID]
-	old := now.Sub(run.CompletionTime.Time) > reportPeriod
-	if !known && !old {
-		r.ids[run.ID] = now
+	at, known := r.ids[run.ID]
+	if !known {
+		at = now
+		r.ids[run.ID] = at
 	}
 	r.mu.Unlock()
-	if !known && !old {
+	if !known {
 		r.to.Reached(service, run.Service.UID, VerdictOf(run.DeepCopy()))
 	}
-	return true
+	return at, true
 }
 
 // forget makes the reporter report everything again, as a new leader must.

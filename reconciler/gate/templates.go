@@ -59,14 +59,19 @@ func (g *Gate) watchTemplates(ctx context.Context, gates *controller.Impl) {
 // template returns the template of that name, nil if there is none or the name is empty. Only the API server can say
 // that there is none, as the cache may be behind; but that is enough for who is told when the template comes.
 func (g *Gate) template(ctx context.Context, name string, told bool) (*v1alpha1.ClusterCanaryGateTemplate, error) {
-	if name == "" {
-		return nil, nil //nolint:nilnil // its absence is not an error
-	}
 	obj, ok, err := g.templates.GetStore().GetByKey(name)
 	if template, is := obj.(*v1alpha1.ClusterCanaryGateTemplate); err == nil && ok && is {
 		return template, nil
 	}
 	if told && g.templates.HasSynced() {
+		return nil, nil //nolint:nilnil // its absence is not an error
+	}
+	return g.readTemplate(ctx, name)
+}
+
+// readTemplate returns a template as the API server has it, nil if there is none or the name is empty.
+func (g *Gate) readTemplate(ctx context.Context, name string) (*v1alpha1.ClusterCanaryGateTemplate, error) {
+	if name == "" {
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
 	template, err := g.Client.ClusterCanaryGateTemplates().Get(ctx, name, metav1.GetOptions{})

@@ -75,6 +75,26 @@ func TestRunKeepsTheTemplateThatItBeganWith(t *testing.T) {
 	}
 }
 
+// A CustomRun that begins takes the gate and its template as they are then, even if the caches are behind.
+func TestCustomRunTakesWhatIsNew(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	refers := strings.Replace(watching, `"watch":true,`, `"templateRef":{"name":"strict"},`, 1)
+	h.put(t, gatePath, refers)
+	h.put(t, runPath, byReference)
+	h.state(needs40)
+	g := h.process()
+	h.hear(g)
+	old := &v1alpha1.ClusterCanaryGateTemplate{ObjectMeta: metav1.ObjectMeta{Name: "strict"}}
+	if err := g.templates.GetStore().Add(old); err != nil {
+		t.Fatal(err)
+	}
+	h.put(t, gatePath, strings.Replace(refers, `"interval":"5s"`, `"interval":"7s"`, 1))
+	h.look(g, true)
+	h.says(runPath, `"interval":"7s"`)
+	h.says(runPath, `"canaryRequests":40`)
+}
+
 // Without the template, or with an invalid one, nothing is judged by another policy.
 func TestNoPolicyTakesThePlaceOfATemplate(t *testing.T) {
 	t.Parallel()

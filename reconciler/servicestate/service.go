@@ -74,7 +74,8 @@ func (v *View) place(out *gaterun.Service, key types.NamespacedName, route *life
 	v.mu.Lock()
 	c := v.clusters[key]
 	v.mu.Unlock()
-	out.Moving = c != nil && c.State != lifecycle.ClusterUnknown && !c.Settled
+	out.MovingUnknown = c == nil || c.State == lifecycle.ClusterUnknown
+	out.Moving = !out.MovingUnknown && !c.Settled
 	if route == nil {
 		return
 	}

@@ -32,11 +32,15 @@ func TestServiceForGates(t *testing.T) {
 	v.UpdateCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady}}})
 	got := v.state(cartKey, "u", snapshot)
 	diff := cmp.Diff(snapshot.Revisions, got.Revisions) + cmp.Diff(snapshot.Route.Traffic, got.Traffic)
-	if diff != "" || got.UID != "u" || !got.Settled || !got.Effective || !got.Rollout || !got.Moving {
+	if diff != "" || got.UID != "u" || !got.Settled || !got.Effective || !got.Rollout || !got.Moving || got.MovingUnknown {
 		t.Errorf("%+v %s", got, diff)
 	}
+	v.UpdateCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterUnknown}}})
+	if got := v.state(cartKey, "u", snapshot); got.Moving || !got.MovingUnknown {
+		t.Errorf("no pod answers: %+v", got)
+	}
 	v.UpdateCluster(cartKey, observer.Part{})
-	if got := v.state(cartKey, "", lifecycle.Snapshot{}); got.Effective || got.Moving {
+	if got := v.state(cartKey, "", lifecycle.Snapshot{}); got.Effective || got.Moving || !got.MovingUnknown {
 		t.Errorf("without a Route: %+v", got)
 	}
 }

@@ -260,6 +260,14 @@ func (a *Request) asked(gate *v1alpha1.CanaryGate) *v1alpha1.CanaryGateSpec {
 	return spec
 }
 
+// Suspended returns a problem if the referenced CanaryGate is suspended. It may be nil.
+func (a *Request) Suspended(gate *v1alpha1.CanaryGate) *Problem {
+	if gate == nil || !gate.Spec.Suspend {
+		return nil
+	}
+	return invalid(GateSuspended, "CanaryGate %q is suspended, so no run of it begins; set its spec.suspend to false", a.Gate)
+}
+
 // Spec returns that of the gate or the embedded one, with the params and the template applied, and what came of the
 // template. Its defaults are set when the run begins: some depend on the time that the CustomRun has.
 func (a *Request) Spec(
@@ -275,9 +283,8 @@ func (a *Request) Spec(
 		if p := v1alpha1.UnreadIn(gate.Unread, "spec"); p != nil {
 			return nil, nil, invalid(InvalidSpec, "the gate is not valid: %v", p)
 		}
-		if gate.Spec.Suspend {
-			return nil, nil, invalid(GateSuspended,
-				"CanaryGate %q is suspended, so no run of it begins; set its spec.suspend to false", a.Gate)
+		if p := a.Suspended(gate); p != nil {
+			return nil, nil, p
 		}
 	}
 	spec := a.asked(gate)

@@ -15,13 +15,13 @@ import (
 )
 
 // Reasons for the lack of a verdict on the current split, in addition to those of a run, and to what is wrong with a
-// gate: NoSplit, TrafficUnknown, GateSuspended, InvalidSpec and those of its template.
+// gate: NoSplit, TrafficUnknown, RevisionNotInSplit, SameRevision, GateSuspended, InvalidSpec and those of its template.
 //
 //reasons:table HTTP/Answer
 const (
 	// NoRun: the gate has not started a run yet. Ask again.
 	NoRun = "NoRun"
-	// NewSplit: the last run judged another split, and the next run has not started. Ask again.
+	// NewSplit: the last run judged another split or other Revisions, and the next run has not started. Ask again.
 	NewSplit = "NewSplit"
 )
 
@@ -75,9 +75,11 @@ func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answe
 	return a
 }
 
-// judge sets the verdict if the last run judged the current split.
+// judge sets the verdict if the last run stands for the current split.
 func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
 	run, wrong := gate.Status.Run, gate.Status.Obstacle()
+	pair, problem := gaterun.Choose(gate.Spec.Service, now, gate.Spec.Canary, gate.Spec.Baseline)
+	judged := problem == nil && run != nil && run.Service.Name == gate.Spec.Service && now.JudgedBy(run, pair)
 	without := func(reason, message string) {
 		a.Verdict, a.Reasons, a.Message = verdict.Running, []string{reason}, message
 	}
@@ -90,27 +92,24 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 		if unsplit {
 			a.Verdict = verdict.Pass
 		}
-	case gate.Spec.Suspend && (run == nil || !ofCurrentSplit(gate, run, now)):
-		without(customrun.GateSuspended, "the gate is suspended, so it starts no run for the current split of the traffic")
-	case wrong != nil && (run == nil || !ofCurrentSplit(gate, run, now)):
-		without(wrong.Reason, wrong.Message)
-	case run == nil:
-		without(NoRun, "the gate has not started a run for the current split of the traffic yet")
-	case !ofCurrentSplit(gate, run, now):
-		without(NewSplit, "the last run judged another split of the traffic than the current one")
-	default:
+	case judged:
 		a.Verdict, a.Message = run.Verdict, run.Message
 		a.Reasons = append(a.Reasons, run.Reasons...)
 		if !run.Verdict.Known() {
 			a.Verdict, a.Message = verdict.Error, fmt.Sprintf("the run's verdict is %q, which is not a known verdict",
 				run.Verdict)
 		}
+	case gate.Spec.Suspend:
+		without(customrun.GateSuspended, "the gate is suspended, so it starts no run for the current split of the traffic")
+	case wrong != nil:
+		without(wrong.Reason, wrong.Message)
+	case problem != nil:
+		without(problem.Reason, problem.Message)
+	case run == nil:
+		without(NoRun, "the gate has not started a run for the current split of the traffic yet")
+	default:
+		without(NewSplit, "the last run judged another split of the traffic than the current one, or other Revisions")
 	}
-}
-
-// ofCurrentSplit reports whether a run judged the current split of the Service that the gate names.
-func ofCurrentSplit(gate *v1alpha1.CanaryGate, run *v1alpha1.GateRun, now *gaterun.Service) bool {
-	return run.Service.Name == gate.Spec.Service && now.JudgedBy(run)
 }
 
 // status is the answer for clients that read only the status. Flagger takes 200 as yes

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +53,7 @@ func split(shares map[string]int64) *gaterun.Service {
 		Revisions: map[string]*lifecycle.Revision{},
 	}
 	for i, name := range []string{"cart-00001", "cart-00002", "cart-00003"} {
-		s.Revisions[name] = &lifecycle.Revision{Name: name, UID: types.UID(fmt.Sprintf("u%d", i+1))}
+		s.Revisions[name] = &lifecycle.Revision{Name: name, UID: types.UID(fmt.Sprintf("u%d", i+1)), Generation: int64(i)}
 	}
 	return s
 }
@@ -128,7 +129,20 @@ func TestAnswers(t *testing.T) {
 		"no baseline":           {judged("Fail", func(g *v1alpha1.CanaryGate) { g.Status.Run.Baseline = nil }), inForce(), false, "Fail", "Because", 409},
 		"a step of a rollout":   {judged("Pass"), rollout(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Pass", "Because", 200},
 		"another rollout":       {judged("Pass"), rollout(map[string]int64{"cart-00002": 90, "cart-00003": 10}), false, "Running", NewSplit, 425},
-		"unknown is not whole":  {judged("Fail"), nil, true, "Running", gaterun.TrafficUnknown, 425},
+		"it came back": {
+			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Status.Run.SplitEndTime = &metav1.Time{Time: time.Unix(1.8e9, 0)} }),
+			inForce(), false, "Running", NewSplit, 425,
+		},
+		"a canary named later": {
+			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Canary = "cart-00001" }), inForce(), false, "Running", NewSplit, 425,
+		},
+		"one without a part": {
+			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Canary = "cart-00003" }), inForce(), false, "Running", gaterun.RevisionNotInSplit, 425,
+		},
+		"named as it was": {
+			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Canary, g.Spec.Baseline = "cart-00002", "cart-00001" }), inForce(), false, "Pass", "Because", 200,
+		},
+		"unknown is not whole": {judged("Fail"), nil, true, "Running", gaterun.TrafficUnknown, 425},
 
 		"a dry run's failure": {judged("Fail", dry), inForce(), false, "Pass", "Because", 200},
 		"a dry run on its way": {

@@ -53,7 +53,7 @@ type effective map[string]int64
 func (e effective) Effective(types.NamespacedName) *gaterun.Service {
 	return &gaterun.Service{
 		Route:     lifecycle.Route{Effective: true, Traffic: lifecycle.SplitOf(e)},
-		Revisions: map[string]*lifecycle.Revision{"cart-00001": {Name: "cart-00001"}, "cart-00002": {Name: "cart-00002", UID: "c"}},
+		Revisions: map[string]*lifecycle.Revision{"cart-00001": {Name: "cart-00001"}, "cart-00002": {Name: "cart-00002", UID: "c", Generation: 2}},
 	}
 }
 
