@@ -43,8 +43,8 @@ type Metrics struct {
 	refuses map[string]int64
 	// byEntry counts what was finished, by the Revision where it entered.
 	byEntry map[string]*[len(outcomes)]int64
-	byShard [][len(outcomes)]uint32
-	slow    []uint32
+	byShard [][len(outcomes)]int64
+	slow    []int64
 	seconds [len(buckets) + 1]int64
 	sum     float64
 }
@@ -53,7 +53,7 @@ type Metrics struct {
 func NewMetrics(kind string, shards int) *Metrics {
 	return &Metrics{
 		kind: kind, refuses: map[string]int64{}, byEntry: map[string]*[len(outcomes)]int64{},
-		byShard: make([][len(outcomes)]uint32, shards), slow: make([]uint32, shards),
+		byShard: make([][len(outcomes)]int64, shards), slow: make([]int64, shards),
 	}
 }
 

@@ -24,7 +24,7 @@ func TestMetricsOfManyShards(t *testing.T) {
 	const shards = 65536
 	m := NewMetrics("Key", shards)
 	for s := range shards {
-		m.byShard[s], m.slow[s] = [len(outcomes)]uint32{1, 0, 3}, 2
+		m.byShard[s], m.slow[s] = [len(outcomes)]int64{1, 0, 1 << 32}, 2
 	}
 	out := &pieces{}
 	m.Write(out, shards, nil)
@@ -33,7 +33,7 @@ func TestMetricsOfManyShards(t *testing.T) {
 	}
 	for _, line := range []string{
 		`stateful_shard_requests_total{entity_type="Key",shard="0",outcome="ok"} 1`,
-		`stateful_shard_requests_total{entity_type="Key",shard="65535",outcome="timeout"} 3`,
+		`stateful_shard_requests_total{entity_type="Key",shard="65535",outcome="timeout"} 4294967296`,
 		`stateful_shard_slow_requests_total{entity_type="Key",shard="65535"} 2`,
 	} {
 		if strings.Count(out.String(), line+"\n") != 1 {
