@@ -35,6 +35,8 @@ const (
 // Metrics are what a member has done, in the neutral contract of knative-cdevents.
 type Metrics struct {
 	kind string
+	// began is when the process did, nearly.
+	began time.Time
 
 	started, keyless, forwarded, waited atomic.Int64
 	handling                            atomic.Int64
@@ -52,7 +54,7 @@ type Metrics struct {
 // NewMetrics returns metrics of an entity type with a number of shards.
 func NewMetrics(kind string, shards int) *Metrics {
 	return &Metrics{
-		kind: kind, refuses: map[string]int64{}, byEntry: map[string]*[len(outcomes)]int64{},
+		kind: kind, began: time.Now(), refuses: map[string]int64{}, byEntry: map[string]*[len(outcomes)]int64{},
 		byShard: make([][len(outcomes)]int64, shards), slow: make([]int64, shards),
 	}
 }
@@ -155,6 +157,8 @@ func (m *Metrics) text(shards int, age *float64) string {
 	kind := fmt.Sprintf("entity_type=%q", m.kind)
 	line := func(name, labels string, value any) { fmt.Fprintf(b, "%s{%s} %v\n", name, labels, value) }
 	family := func(name, how, help string) { fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, how) }
+	family("process_start_time_seconds", "gauge", "When the process began, in seconds since 1970.")
+	fmt.Fprintf(b, "process_start_time_seconds %.3f\n", float64(m.began.UnixMilli())/1000)
 	family("stateful_requests_started_total", "counter", "Requests that the container began to handle.")
 	line("stateful_requests_started_total", kind, m.started.Load())
 	family("stateful_requests_total", "counter", "Requests that the container finished, by the Revision where they entered.")

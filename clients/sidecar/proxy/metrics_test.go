@@ -4,8 +4,11 @@ package proxy
 
 import (
 	"bytes"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pieces is a writer that knows the largest piece that it got.
@@ -42,5 +45,26 @@ func TestMetricsOfManyShards(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "\nstateful_shard_requests_total{"); n != 2*shards {
 		t.Errorf("%d lines, want %d", n, 2*shards)
+	}
+}
+
+// The controller knows by the start time that it reads another process, even if that one has counted more already.
+func TestStartTime(t *testing.T) {
+	began := time.Now()
+	m := NewMetrics("Key", 1)
+	start := func() string {
+		out := &pieces{}
+		m.Write(out, 0, nil)
+		_, value, _ := strings.Cut(out.String(), "\nprocess_start_time_seconds ")
+		value, _, _ = strings.Cut(value, "\n")
+		return value
+	}
+	first := start()
+	if at, err := strconv.ParseFloat(first, 64); err != nil || math.Abs(at-float64(began.UnixNano())/1e9) > 1 {
+		t.Errorf("it began at %v (%v), want %d", at, err, began.Unix())
+	}
+	time.Sleep(10 * time.Millisecond)
+	if again := start(); again != first {
+		t.Errorf("it began at %s, and at %s", first, again)
 	}
 }
