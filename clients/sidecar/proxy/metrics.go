@@ -28,6 +28,8 @@ const (
 	timedOut
 	// slow is what the neutral contract counts as slow.
 	slow = 500 * time.Millisecond
+	// nearly is the last part of the request time-out that is as good as all of it: queue-proxy's began before.
+	nearly = 10
 	// mostRevisions limits the values of a label. All of them come from the controller.
 	mostRevisions = 100
 )
@@ -68,11 +70,11 @@ func (m *Metrics) refused(why string) {
 // Handling returns how many requests the container handles now, wherever they entered.
 func (m *Metrics) Handling() int64 { return m.handling.Load() }
 
-// finished counts a request that the container has handled. It is not complete if the client or the container ended it
-// early.
-func (m *Metrics) finished(s *request, w *recorder, r *http.Request, complete bool) {
-	outcome := outcomeOf(w, r, complete)
+// finished counts a request that the container has handled, and that may take a time at most. It is not complete if the
+// client or the container ended it early.
+func (m *Metrics) finished(s *request, w *recorder, r *http.Request, complete bool, most time.Duration) {
 	took := time.Since(s.begun)
+	outcome := outcomeOf(w, r, complete, took < most-most/nearly)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	from := cmp.Or(s.from, "other")
@@ -93,7 +95,8 @@ func (m *Metrics) finished(s *request, w *recorder, r *http.Request, complete bo
 	m.sum += took.Seconds()
 }
 
-func outcomeOf(w *recorder, r *http.Request, complete bool) int {
+// outcomeOf says how a request ended. Only a client can have ended one early that was not complete.
+func outcomeOf(w *recorder, r *http.Request, complete, early bool) int {
 	grpc := cmp.Or(w.Header().Get("Grpc-Status"), w.Header().Get(http.TrailerPrefix+"Grpc-Status"))
 	switch {
 	case w.status == http.StatusSwitchingProtocols:
@@ -101,7 +104,11 @@ func outcomeOf(w *recorder, r *http.Request, complete bool) int {
 	case w.status == http.StatusGatewayTimeout, grpc == "4":
 		return timedOut
 	case !complete || w.status >= http.StatusInternalServerError:
-		if r.Context().Err() != nil { // the client, or queue-proxy, did not wait any longer
+		gone := r.Context().Err() != nil // the client, or queue-proxy, did not wait any longer
+		switch {
+		case gone && early && w.status > 0 && w.status < http.StatusInternalServerError:
+			return ok // as a browser that leaves a page ends its stream of events
+		case gone:
 			return timedOut
 		}
 		return failed

@@ -4,7 +4,10 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,5 +69,42 @@ func TestStartTime(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	if again := start(); again != first {
 		t.Errorf("it began at %s, and at %s", first, again)
+	}
+}
+
+// A client that ends a stream is no failure of the container. One that waits in vain for the answer is.
+func TestOutcomes(t *testing.T) {
+	for name, c := range map[string]struct {
+		status                int
+		grpc                  string
+		complete, gone, early bool
+		want                  int
+	}{
+		"answered":                            {200, "", true, false, true, ok},
+		"refused":                             {404, "", true, false, true, ok},
+		"failed":                              {500, "", true, false, true, failed},
+		"a call that failed":                  {200, "13", true, false, true, failed},
+		"a call whose deadline passed":        {200, "4", true, false, true, timedOut},
+		"the container ends in the middle":    {200, "", false, false, true, failed},
+		"the client ends a stream":            {200, "", false, true, true, ok},
+		"a stream ends with the time-out":     {200, "", false, true, false, timedOut},
+		"a WebSocket ends":                    {101, "", false, true, true, ok},
+		"no answer, and the client gives up":  {0, "", false, true, true, timedOut},
+		"an error, since the client has gone": {502, "", true, true, true, timedOut},
+		"a time-out":                          {504, "", true, false, true, timedOut},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if c.gone {
+			cancel()
+		}
+		w := &recorder{ResponseWriter: httptest.NewRecorder(), status: c.status}
+		if c.grpc != "" {
+			w.Header().Set("Grpc-Status", c.grpc)
+		}
+		got := outcomeOf(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), c.complete, c.early)
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, outcomes[got], outcomes[c.want])
+		}
+		cancel()
 	}
 }
