@@ -38,7 +38,7 @@ func (b *bench) read(pod types.UID, entry bool, values map[mapping.Key]float64) 
 		source = mapping.EntryName
 	}
 	b.Read(cart, []scrape.Reading{{
-		Target: scrape.Target{Pod: pod, Entry: entry}, At: b.now,
+		Target: scrape.Target{Pod: pod, Container: "0", Entry: entry}, At: b.now,
 		Exposition: expose(source, 1e9, values),
 	}})
 }
@@ -46,8 +46,8 @@ func (b *bench) read(pod types.UID, entry bool, values map[mapping.Key]float64) 
 // readBoth reads both pods of sharded at the same moment.
 func (b *bench) readBoth(p1, p2 map[mapping.Key]float64) {
 	b.Read(cart, []scrape.Reading{
-		{Target: scrape.Target{Pod: "p1"}, At: b.now, Exposition: expose(mapping.NeutralName, 1e9, p1)},
-		{Target: scrape.Target{Pod: "p2"}, At: b.now, Exposition: expose(mapping.NeutralName, 1e9, p2)},
+		{Target: scrape.Target{Pod: "p1", Container: "0"}, At: b.now, Exposition: expose(mapping.NeutralName, 1e9, p1)},
+		{Target: scrape.Target{Pod: "p2", Container: "0"}, At: b.now, Exposition: expose(mapping.NeutralName, 1e9, p2)},
 	})
 }
 
@@ -117,8 +117,8 @@ func sharded() Facts {
 			},
 		},
 		Pods: []Pod{
-			{UID: "p1", Revision: "r1", Ready: true, Incarnation: "0"},
-			{UID: "p2", Revision: "r2", Ready: true, Incarnation: "0"},
+			{UID: "p1", Revision: "r1", Ready: true},
+			{UID: "p2", Revision: "r2", Ready: true},
 		},
 	}
 }

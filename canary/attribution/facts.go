@@ -51,10 +51,6 @@ const DefaultTimeout = 5 * time.Minute
 type Pod struct {
 	UID      types.UID
 	Revision types.UID
-	// Incarnation is the ID of the application's container, which changes whenever it restarts. It is
-	// empty if a pod has several containers and the counting one is unknown. EntryIncarnation is the ID of
-	// queue-proxy's.
-	Incarnation, EntryIncarnation string
 	// Restarts counts restarts of all user containers. OOMKilled means that one of them last ended for
 	// lack of memory, Failed that the pod has ended for good.
 	Restarts  int

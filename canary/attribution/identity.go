@@ -11,11 +11,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// A process is known by its pod and by its container (its incarnation). Its start time only supports
+// A process is known by its pod and by the container that serves the port. Its start time only supports
 // them, because the kernel derives it from the boot time, which moves whenever the node's clock is set.
 // A counter that goes on is the same process, whatever its start time says. But a busy process may
 // overtake the counts of the one before it between two readings. Then the container tells, maybe later,
-// because the kubelet reports it with a delay.
+// because the kubelet reports it with a delay, and never before the reading: a target names its container
+// before it is scraped, so a new one means a new process. Where it is not known which container serves the
+// port, only start times and falling counters tell.
 
 const (
 	// sameStart is how far the start time of one process may move, in seconds.
@@ -51,17 +53,17 @@ func (s *step) makeUp(missed *doubt) {
 }
 
 // identify tells which process a reading is of.
-func (p *process) identify(e scrape.Exposition, now map[mapping.Key]float64, incarnation string,
+func (p *process) identify(e scrape.Exposition, now map[mapping.Key]float64, container string,
 	at time.Time,
 ) identity {
 	fell, stood := falls(now, func(k mapping.Key) float64 { return p.last[k].value })
-	told := incarnation != "" && p.incarnation != "" && incarnation != p.incarnation
+	told := container != "" && p.container != "" && container != p.container
 	if p.doubt != nil && at.Sub(p.doubt.at) > toldWithin {
 		p.doubt = nil
 	}
 	var is identity
 	if e.Start > 0 && p.start > 0 {
-		is = p.byStart(e.Start-p.start, fell, stood, told, incarnation != "", at)
+		is = p.byStart(e.Start-p.start, fell, stood, told, container != "", at)
 	} else {
 		is.restarted = p.byCounts(fell > 0 && fell >= stood, told)
 	}
@@ -97,8 +99,9 @@ func (p *process) byStart(moved float64, fell, stood int, told, known bool, at t
 	return identity{}
 }
 
-// byCounts decides for a process without a start time: most counters must have fallen or the container
-// must have restarted. Either may be noticed first.
+// byCounts decides for a process without a start time: most counters must have fallen, or the container that
+// serves them must have restarted, which counts even if no counter fell, because the new process may have
+// overtaken the old one. Either may be noticed first.
 func (p *process) byCounts(most, told bool) bool {
 	switch {
 	case told && p.expected && !most:
@@ -118,8 +121,8 @@ func (p *process) byCounts(most, told bool) bool {
 func (c counters) restarted(was counters) bool {
 	fell, stood := falls(c.Values, func(k mapping.Key) float64 { return was.Values[k] })
 	most := fell > 0 && fell >= stood
-	known := c.Incarnation != "" && was.Incarnation != ""
-	told := known && c.Incarnation != was.Incarnation
+	known := c.Container != "" && was.Container != ""
+	told := known && c.Container != was.Container
 	if c.Start > 0 && was.Start > 0 {
 		if math.Abs(c.Start-was.Start) <= sameStart {
 			return told && most

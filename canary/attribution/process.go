@@ -59,11 +59,11 @@ type process struct {
 	last   map[mapping.Key]mark
 	source string
 	start  float64
-	// incarnation is the last one seen. expected means that a reset was noticed before the incarnation
-	// changed.
-	incarnation string
-	expected    bool
-	// announced means that the last reading came with a new incarnation, but from the old process.
+	// container is the last one seen that serves the port. expected means that a reset was noticed before the
+	// container changed.
+	container string
+	expected  bool
+	// announced means that the last reading came with a new container, but from the old process.
 	announced bool
 	doubt     *doubt
 	read      bool
@@ -96,7 +96,7 @@ func (s *step) reject(reason string) {
 // advance takes a reading. old means that the process may have counted before the watch began, so its
 // first values are only the base. values returns those of the chosen source.
 func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[mapping.Key]float64, old bool,
-	incarnation string, at time.Time,
+	container string, at time.Time,
 ) step {
 	var s step
 	p.reading++
@@ -108,7 +108,7 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 	}
 	var missed *doubt
 	if !first {
-		is := p.identify(e, now, incarnation, at)
+		is := p.identify(e, now, container, at)
 		if missed = is.missed; is.restarted {
 			s.reset, s.open = true, p.open()
 			p.last, p.source, p.since = nil, "", at
@@ -144,7 +144,7 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 		}
 	}
 	p.tidy(len(now))
-	p.start, p.incarnation, p.at, p.read = e.Start, cmp.Or(incarnation, p.incarnation), at, true
+	p.start, p.container, p.at, p.read = e.Start, cmp.Or(container, p.container), at, true
 	return s
 }
 

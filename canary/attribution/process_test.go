@@ -14,9 +14,9 @@ import (
 // reading is one reading of one counter.
 type reading struct {
 	value float64
-	// start of the process, 0 if unknown; incarnation of its container.
-	start       float64
-	incarnation string
+	// start of the process, 0 if unknown; container that serves it.
+	start     float64
+	container string
 }
 
 func finishedKey(outcome string) mapping.Key {
@@ -135,7 +135,7 @@ func TestOneCounter(t *testing.T) {
 				if !math.IsNaN(r.value) {
 					e = expose("s", r.start, map[mapping.Key]float64{finishedKey("ok"): r.value})
 				}
-				s := p.advance(e, asRead, c.old, r.incarnation, at)
+				s := p.advance(e, asRead, c.old, r.container, at)
 				for reason, n := range s.rejected {
 					rejected[reason] += n
 				}

@@ -39,6 +39,10 @@ type worldPod struct {
 	lied     bool
 }
 
+func (p *worldPod) target(uid types.UID) scrape.Target {
+	return scrape.Target{Pod: uid, Container: fmt.Sprint(p.restarts)}
+}
+
 // newWorld is deterministic for a seed. In half of the worlds processes export their start time.
 func newWorld(seed uint64) *world {
 	return &world{
@@ -54,8 +58,7 @@ func (w *world) facts() Facts {
 	}}
 	for uid, p := range w.pods {
 		f.Pods = append(f.Pods, Pod{
-			UID: uid, Revision: p.revision, Incarnation: fmt.Sprint(p.restarts),
-			Restarts: p.restarts, Ready: true,
+			UID: uid, Revision: p.revision, Restarts: p.restarts, Ready: true,
 		})
 	}
 	return f
@@ -87,7 +90,7 @@ func (w *world) step() []scrape.Reading {
 			p.counts, p.unread, p.start = map[string]float64{}, 0, float64(w.now.Unix())
 			p.restarts++
 		}
-		r := scrape.Reading{Target: scrape.Target{Pod: uid}, At: w.now}
+		r := scrape.Reading{Target: p.target(uid), At: w.now}
 		if w.rng.IntN(10) == 0 {
 			r.Err = &scrape.ReadError{Class: scrape.Timeout, Err: errors.New("slow")}
 			out = append(out, r)
@@ -131,7 +134,7 @@ func (w *world) quiet() []scrape.Reading {
 		for outcome, n := range p.counts {
 			values[finishedKey(outcome)] = n
 		}
-		r := scrape.Reading{Target: scrape.Target{Pod: uid}, At: w.now, Exposition: expose(mapping.NeutralName, 0, values)}
+		r := scrape.Reading{Target: p.target(uid), At: w.now, Exposition: expose(mapping.NeutralName, 0, values)}
 		if w.tells {
 			r.Start = p.start
 		}

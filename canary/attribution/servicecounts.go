@@ -291,7 +291,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		}
 		p.appAt, p.hints = r.At, r.Hints
 		unread, before := !p.app.read, p.app.at
-		s := p.app.advance(r.Exposition, c.fold, p.old, p.facts.Incarnation, r.At)
+		s := p.app.advance(r.Exposition, c.fold, p.old, r.Target.Container, r.At)
 		if unread && p.first != nil {
 			p.first.app = p.app.counters()
 		}
@@ -330,7 +330,7 @@ func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	}
 	p.entryMissed = 0
 	unread, before := !p.entry.read, p.entry.at
-	s := p.entry.advance(r.Exposition, c.fold, p.old, p.facts.EntryIncarnation, r.At)
+	s := p.entry.advance(r.Exposition, c.fold, p.old, r.Target.Container, r.At)
 	p.entryAt = r.At
 	p.entryFalls.note(s.fell)
 	if p.entry.hadRequests() {

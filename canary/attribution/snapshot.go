@@ -59,13 +59,14 @@ type raw struct {
 	young bool
 }
 
-// counters of one process at one port. Read is false if it never answered.
+// counters of one process at one port. Read is false if it never answered. Container is the one that serves the port.
+// The field incarnation of earlier releases is not read: it named the user's container also where a sidecar counts.
 type counters struct {
-	Read        bool                    `json:"read,omitempty"`
-	Source      string                  `json:"source,omitempty"`
-	Start       float64                 `json:"start,omitempty"`
-	Incarnation string                  `json:"incarnation,omitempty"`
-	Values      map[mapping.Key]float64 `json:"-"`
+	Read      bool                    `json:"read,omitempty"`
+	Source    string                  `json:"source,omitempty"`
+	Start     float64                 `json:"start,omitempty"`
+	Container string                  `json:"container,omitempty"`
+	Values    map[mapping.Key]float64 `json:"-"`
 }
 
 // Delta is what happened to a Service between two moments.
@@ -199,7 +200,7 @@ type first struct {
 // counters returns a process's counters at its last reading.
 func (p *process) counters() counters {
 	c := counters{
-		Read: p.read, Source: p.source, Start: p.start, Incarnation: p.incarnation,
+		Read: p.read, Source: p.source, Start: p.start, Container: p.container,
 		Values: make(map[mapping.Key]float64, len(p.last)),
 	}
 	for k, m := range p.last {

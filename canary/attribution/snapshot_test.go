@@ -107,30 +107,31 @@ func TestUnseenIntervalIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*bench)
-		second map[mapping.Key]float64
-		err    error
-		ok     float64
-		lost   int
+		// container is that of the second pod afterwards.
+		container string
+		second    map[mapping.Key]float64
+		err       error
+		ok        float64
+		lost      int
 	}{
 		"pod deleted":        {change: func(b *bench) { b.facts.Pods = b.facts.Pods[:1] }, lost: 1},
 		"pod cannot be read": {err: errors.New("refused"), lost: 1},
 		"pod restarted": {
-			change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 },
+			change: func(b *bench) { b.facts.Pods[1].Restarts = 1 }, container: "2",
 			second: handled(3, 0), ok: 3, lost: 1,
 		},
 		"nothing happened": {second: handled(20, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			facts := sharded()
-			for i := range facts.Pods {
-				facts.Pods[i].Incarnation = "1"
+			b, container := newBench(true, sharded()), "0"
+			if c.container != "" {
+				container = c.container
 			}
-			b := newBench(true, facts)
 			exposed := func(p2 map[mapping.Key]float64) []scrape.Reading {
 				return []scrape.Reading{
-					{Target: scrape.Target{Pod: "p1"}, At: b.now, Exposition: expose(mapping.NeutralName, 0, handled(10, 1))},
-					{Target: scrape.Target{Pod: "p2"}, At: b.now, Exposition: expose(mapping.NeutralName, 0, p2), Err: c.err},
+					{Target: scrape.Target{Pod: "p1", Container: "0"}, At: b.now, Exposition: expose(mapping.NeutralName, 0, handled(10, 1))},
+					{Target: scrape.Target{Pod: "p2", Container: container}, At: b.now, Exposition: expose(mapping.NeutralName, 0, p2), Err: c.err},
 				}
 			}
 			b.readBoth(handled(10, 1), handled(20, 2))
@@ -293,9 +294,9 @@ func TestReturningPodIsNotCountedTwice(t *testing.T) {
 // The next reader knows a process by its container, and by counters that go on, not by its start time.
 func TestAClockThatStepsIsNoRestart(t *testing.T) {
 	t.Parallel()
-	counted := func(start float64, incarnation string, ok, failed float64) counters {
+	counted := func(start float64, container string, ok, failed float64) counters {
 		return counters{
-			Read: true, Source: "s", Start: start, Incarnation: incarnation,
+			Read: true, Source: "s", Start: start, Container: container,
 			Values: map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed},
 		}
 	}

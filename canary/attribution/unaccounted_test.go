@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
 // A pod's counts outlive it; the requests it started and did not finish stay unaccounted.
@@ -44,6 +45,25 @@ func TestDeletedPodKeepsItsCounts(t *testing.T) {
 	}
 	if _, ok := b.Figure(cart); ok {
 		t.Error("the Service is still known")
+	}
+}
+
+// The user's container restarts again and again beside the sidecar, which counts. Nothing that it had counted is new.
+func TestContainerRestartsBesideTheOneThatCounts(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	for i := range 5 {
+		b.pass(15 * time.Second)
+		b.facts.Pods[1].Restarts, b.facts.Pods[1].OOMKilled = i, true
+		// It is in the middle of three requests whenever it ends, which the sidecar counts as errors.
+		values := merged(handled(1000+float64(i), 3*float64(i)), map[mapping.Key]float64{{Figure: mapping.Started, Entity: "Cart"}: 1003 + 4*float64(i)})
+		b.Read(cart, []scrape.Reading{{
+			Target: scrape.Target{Pod: "p2", Container: "sidecar"}, At: b.now, Exposition: expose(mapping.NeutralName, 0, values),
+		}})
+	}
+	s, _ := b.Snapshot(cart)
+	if r := s.Revisions()["r2"]; r.Finished["ok"] != 1004 || r.Finished["error"] != 12 || r.Lost != 0 || r.Restarts[RestartedOOM] != 4 {
+		t.Errorf("finished %v, %v lost, restarts %v", r.Finished, r.Lost, r.Restarts)
 	}
 }
 

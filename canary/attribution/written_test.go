@@ -47,8 +47,8 @@ func TestSnapshotOfAnOlderRelease(t *testing.T) {
 	if err := json.Unmarshal(content, &now); err != nil || !reflect.DeepEqual(now, is) {
 		t.Errorf("%v\nwrote %+v\nread %+v", err, is, now)
 	}
-	// The previous form, as stored in an object.
-	then := `{"at":"2027-01-15T08:00:00Z","epoch":"e","revisions":{},"pods":{"p1":{"revision":"r1","app":{"read":true}},"p2":{"revision":"r2","app":{"read":true}}},"values":{
+	// The previous form, as stored in an object. Its incarnation may be of another container than the one that counts.
+	then := `{"at":"2027-01-15T08:00:00Z","epoch":"e","revisions":{},"pods":{"p1":{"revision":"r1","app":{"read":true,"incarnation":"a"}},"p2":{"revision":"r2","app":{"read":true}}},"values":{
 		"p1":{"app":{"[\"shard-finished\",\"Cart\",\"ok\",\"1\",\"0\"]":7,"[\"shard-finished\",\"Cart\",\"error\",\"1\",\"0\"]":1},"entry":{}},
 		"p2":{"app":{"[\"shard-finished\",\"Cart\",\"ok\",\"2\",\"0\"]":9,"[\"shard-finished\",\"Cart\",\"ok\",\"1\",\"0\"]":3},"entry":{"[\"entry-http\",\"\",\"200\",\"\",\"0\"]":4}}}}`
 	then = strings.NewReplacer("shard-finished", string(mapping.ShardFinished), "entry-http",

@@ -67,6 +67,9 @@ func LayoutOf(uid types.UID, pods []*Pod, answers map[string]Answer) Layout {
 	l.Owners = map[string]map[string]string{}
 	members, unreachable, oldest := map[string]Member{}, map[string]bool{}, map[string]bool{}
 	for _, a := range answers {
+		if len(a.Members.Members) == 0 {
+			continue // it has not joined
+		}
 		oldest[a.Members.Oldest] = true
 		for _, m := range a.Members.Members {
 			if was, known := members[m.Node]; !known || order(m.Status) > order(was.Status) {

@@ -161,17 +161,23 @@ func (o *Observation) byPods(live []*Pod, parts map[string]*lifecycle.ClusterPar
 	}
 }
 
-// byAnswers handles runtimes with a management API.
+// byAnswers handles runtimes with a management API. All members must answer, and all pods that may be one: a pod that
+// is not Ready, and that none of those who answer knows, has not joined, and holds no shard. It may never start.
 func (o *Observation) byAnswers(live []*Pod, answers map[string]Answer, parts map[string]*lifecycle.ClusterPart) {
+	heard, listed := map[string]Members{}, map[string]bool{}
+	for _, s := range live {
+		if a, asked := answers[s.IP]; asked && a.Members.SelfNode != "" {
+			heard[s.IP] = a.Members
+			for _, m := range a.Members.Members {
+				listed[host(m.Node)] = listed[host(m.Node)] || m.Status != "Removed"
+			}
+		}
+	}
 	silent, first := 0, error(nil)
-	heard := map[string]Members{}
 	for _, s := range live {
 		a, asked := answers[s.IP]
-		if !asked || a.Err != nil {
+		if (!asked || a.Err != nil) && (s.Ready || listed[s.IP] || len(heard) == 0) {
 			silent, first = silent+1, a.Err
-		}
-		if asked && a.Members.SelfNode != "" {
-			heard[s.IP] = a.Members
 		}
 	}
 	if silent > 0 {

@@ -45,7 +45,7 @@ func at(ip string) string { return "pekko://shop@" + ip + ":25520" }
 // say makes each of the pods answer that all of them are up.
 func (s *fakeCluster) say(ips ...string) {
 	for _, self := range ips {
-		m := Members{SelfNode: at(self)}
+		m := Members{SelfNode: at(self), Oldest: at(ips[0])}
 		for _, ip := range ips {
 			m.Members = append(m.Members, Member{Node: at(ip), Status: "Up"})
 		}
@@ -185,6 +185,56 @@ func TestClusterParts(t *testing.T) {
 	if o := s.observe(); !o.complete || o.seen.Parts[0].Shards != nil {
 		t.Error("empty answers count as zero shards; want unknown")
 	}
+}
+
+// A pod that never starts, as with an image that does not exist, must not keep the others from following a new split.
+func TestPodThatNeverStarts(t *testing.T) {
+	t.Parallel()
+	refused := Answer{Err: errors.New("connection refused")}
+	for name, c := range map[string]struct {
+		change func(s *fakeCluster, starts *Pod)
+		whole  bool
+	}{
+		"it does not answer": {func(*fakeCluster, *Pod) {}, true},
+		"it was not asked":   {func(s *fakeCluster, p *Pod) { delete(s.answers, p.IP) }, true},
+		"it has not joined": {func(s *fakeCluster, p *Pod) {
+			s.answers[p.IP] = Answer{Members: Members{SelfNode: at(p.IP)}, Err: errors.New("404")}
+		}, true},
+		"it is Ready":              {func(_ *fakeCluster, p *Pod) { p.Ready = true }, false},
+		"another one knows it":     {func(s *fakeCluster, p *Pod) { s.knows("10.0.0.2", p.IP, "Joining") }, false},
+		"another one knew it":      {func(s *fakeCluster, p *Pod) { s.knows("10.0.0.2", p.IP, "Removed") }, true},
+		"a member does not answer": {func(s *fakeCluster, _ *Pod) { s.answers["10.0.0.1"] = refused }, false},
+		"no pod answers":           {func(s *fakeCluster, _ *Pod) { clear(s.answers) }, false},
+	} {
+		s := newFakeCluster(v1alpha1.RuntimePekko)
+		s.pod("10.0.0.1", 1)
+		s.pod("10.0.0.2", 2)
+		s.say("10.0.0.1", "10.0.0.2")
+		starts := s.pod("10.0.0.3", 3)
+		starts.Ready, starts.Declared.Placement = false, v1alpha1.PlacementEnforce
+		s.answers[starts.IP] = refused
+		c.change(s, starts)
+		o := s.observe()
+		if o.Whole() != c.whole || o.complete != c.whole {
+			t.Errorf("%s: whole %v, complete %v: %+v", name, o.Whole(), o.complete, o)
+		}
+		if !c.whole {
+			continue
+		}
+		if o.starting[starts.IP] == "" {
+			t.Errorf("%s: the cluster may count as settled", name)
+		}
+		if l := LayoutOf("uid", s.pods, s.answers); len(l.Members) != 2 || l.Oldest != at("10.0.0.1") {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+// knows makes a pod list another one.
+func (s *fakeCluster) knows(ip, other, status string) {
+	a := s.answers[ip]
+	a.Members.Members = append(a.Members.Members, Member{Node: at(other), Status: status})
+	s.answers[ip] = a
 }
 
 func TestLaggingMembers(t *testing.T) {

@@ -25,6 +25,9 @@ import (
 type Target struct {
 	// Pod is the UID of the pod. With a new UID, another pod answers.
 	Pod types.UID
+	// Container is the ID of the container that serves the endpoint, which changes whenever it restarts. It was known
+	// before the scrape: no container that ended earlier gives the answer. Empty if it is not known which one serves it.
+	Container string
 	// Entry means that the target is queue-proxy, not the application.
 	Entry bool
 	// Address is the pod's own.

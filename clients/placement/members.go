@@ -181,6 +181,19 @@ func (m *Members) able(kind string) (addresses []string, changes int) {
 	return addresses, m.changes
 }
 
+// leader returns the address of the member that looks for shards to move: the first one that does not leave. Empty: all
+// leave.
+func (m *Members) leader() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.now {
+		if _, leaves := m.leaving[one.ID]; !leaves && !one.Leaving {
+			return one.Address
+		}
+	}
+	return ""
+}
+
 // Has reports whether a member is in the topology, and may hold shards.
 func (m *Members) Has(address string) bool {
 	m.mu.Lock()

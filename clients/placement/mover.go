@@ -13,8 +13,8 @@ import (
 // evenAtOnce is how many shards of a kind are handed over at a time without a plan.
 const evenAtOnce = 10
 
-// lead looks for shards to move whenever this member is the one that leads: the first of all by address. If two members
-// lead for a moment, more shards are handed over at a time, and still each is held by one member at most.
+// lead looks for shards to move whenever this member is the one that leads: the first by address of those that stay. If
+// two members lead for a moment, more shards are handed over at a time, and still each is held by one member at most.
 func (g *Group) lead(ctx context.Context) {
 	// begun are shards that a member was told to take, and did not say whether it does.
 	begun := map[ShardID]time.Time{}
@@ -30,7 +30,7 @@ func (g *Group) lead(ctx context.Context) {
 // round starts as many moves as allowed, and returns how many shards are moving.
 func (g *Group) round(begun map[ShardID]time.Time) int {
 	others, joined := g.Members.Others()
-	if !joined || len(others) > 0 && slices.Min(others) < g.Members.self {
+	if !joined || g.Members.leader() != g.Members.self {
 		g.hear(nil)
 		return 0
 	}
@@ -90,19 +90,22 @@ func (g *Group) hear(silent []string) {
 	}
 }
 
-// move starts moves of a kind's shards, and returns how many are moving.
+// move starts moves of a kind's shards, and returns how many are moving. What members that leave hand over does not
+// count: they may have to wait long for what is active there.
 func (g *Group) move(kind string, k Known, statuses map[string]*Status, begun map[ShardID]time.Time) int {
 	atOnce := evenAtOnce
 	if p := k.Follow(); p != nil {
 		atOnce = p.AtOnce
 	}
+	// busy are the shards that are being handed over, and whether each counts.
 	holders, busy := map[int]string{}, map[int]bool{}
+	stay, _ := g.Members.able(kind)
 	for address, s := range statuses {
 		for number := range s.Shards[kind] {
 			holders[number] = address
 		}
 		for _, number := range s.Busy[kind] {
-			busy[number] = true
+			busy[number] = busy[number] || slices.Contains(stay, address)
 		}
 	}
 	targets := g.targets(kind, k)
@@ -115,14 +118,21 @@ func (g *Group) move(kind string, k Known, statuses map[string]*Status, begun ma
 			busy[id.Shard] = true
 		}
 	}
-	room := max(1, min(atOnce, g.settings.Shards/10)) - len(busy)
+	moving := 0
+	for _, counts := range busy {
+		if counts {
+			moving++
+		}
+	}
+	room := max(1, min(atOnce, g.settings.Shards/10)) - moving
 	moved := 0
 	for _, number := range slices.Sorted(maps.Keys(holders)) {
 		if room <= moved {
 			break
 		}
 		holder := holders[number]
-		if number >= len(targets) || targets[number] == holder || targets[number] == "" || busy[number] {
+		_, is := busy[number]
+		if is || number >= len(targets) || targets[number] == holder || targets[number] == "" {
 			continue
 		}
 		id := ShardID{kind, number}
@@ -131,5 +141,5 @@ func (g *Group) move(kind string, k Known, statuses map[string]*Status, begun ma
 			begun[id] = time.Now()
 		}
 	}
-	return moved + len(busy)
+	return moved + moving
 }

@@ -47,8 +47,8 @@ func (g *Group) serveMembers(w http.ResponseWriter, _ *http.Request) {
 		all = nil // what it sees from outside is not its cluster
 	}
 	leader := ""
-	if len(all) > 0 {
-		leader = all[0].Node
+	if joined {
+		leader = g.Members.leader()
 	}
 	unreachable := []managedUnreachable{}
 	for _, node := range slices.Sorted(slices.Values(g.Silent())) {

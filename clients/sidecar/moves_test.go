@@ -5,6 +5,7 @@ package sidecar
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -211,6 +212,82 @@ func TestDrain(t *testing.T) {
 	if len(load.refused) > 0 {
 		t.Error("requests were not answered")
 	}
+}
+
+// While the first member by address waits for its last requests, the others follow new plans.
+func TestShardsMoveWhileTheFirstMemberDrains(t *testing.T) {
+	f, hold := newFleet(t), make(chan struct{})
+	var pods []*pod
+	for range 3 {
+		pods = append(pods, f.start("stable", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/hold" {
+				<-hold
+			}
+		})))
+	}
+	release := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(release)
+	f.together(3)
+	slices.SortFunc(pods, func(a, b *pod) int { return strings.Compare(a.member.Address(), b.member.Address()) })
+	first, second, third := pods[0], pods[1], pods[2]
+	// More shards of the first member are in use than may be handed over at a time.
+	const used, all = 15, 20
+	before := func(s int) *pod {
+		if s < used {
+			return first
+		}
+		return second
+	}
+	f.enforce(before)
+	for s := range all {
+		f.do(second, http.MethodGet, "/", keyOf(s), "")
+	}
+	var requests sync.WaitGroup
+	for s := range used {
+		requests.Go(func() { f.do(first, http.MethodGet, "/hold", keyOf(s), "") })
+	}
+	f.until("the requests are open", func() bool { return first.member.Open() == used })
+	left := make(chan error, 1)
+	go func() { left <- first.member.Leave(context.WithoutCancel(t.Context())) }()
+	f.until("all know that it leaves", func() bool {
+		return seenBy(t, second).leaves(first) && seenBy(t, third).leaves(first)
+	})
+	f.enforce(func(int) *pod { return third })
+	f.until("the second member has handed its shards over", func() bool {
+		held, err := third.member.Shards(t.Context())
+		return err == nil && len(held) == all-used
+	})
+	if n := first.member.Open(); n != used {
+		t.Errorf("only %d requests are open", n)
+	}
+	if at := seenBy(t, third).Oldest; at != second.member.Address() {
+		t.Errorf("%s is said to move shards, and %s does", at, second.member.Address())
+	}
+	release()
+	requests.Wait()
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+}
+
+// cluster is what a member says of the others.
+type cluster struct {
+	Oldest  string
+	Members []struct{ Node, Status string }
+}
+
+func (c cluster) leaves(p *pod) bool {
+	return slices.Contains(c.Members, struct{ Node, Status string }{p.member.Address(), "Leaving"})
+}
+
+func seenBy(t *testing.T, p *pod) (c cluster) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	p.Management().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/cluster/members", nil))
+	if err := json.Unmarshal(w.Body.Bytes(), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // The first pod after zero does not wait: the last one told the controller that it had left.

@@ -69,7 +69,7 @@ func New(c Config, log *slog.Logger) (*Sidecar, error) {
 	s.proxy = proxy.New(proxy.Options{
 		Member: s.member, Key: c.Key, Shards: c.Placement.Shards, ShardOf: c.Placement.ShardOf, Application: application,
 		Concurrency: c.Concurrency, MostOpen: c.MostOpen, MostRead: c.mostRead, Patience: c.Placement.Patience,
-		Metrics: s.metrics, Log: log,
+		RequestTimeout: c.RequestTimeout, Metrics: s.metrics, Log: log,
 	})
 	return s, nil
 }

@@ -151,6 +151,14 @@ func TestServerSentEvents(t *testing.T) {
 		}
 		cancel()
 		f.until("the container learns that the client has gone", func() bool { return app.cancelled.Load() == 1 })
+		for _, p := range f.pods {
+			f.until("the request is counted", func() bool { return p.member.Open() == 0 })
+			out := &strings.Builder{}
+			p.metrics.Write(out, 0, nil)
+			if strings.Contains(out.String(), `outcome="error"} 1`) || strings.Contains(out.String(), `outcome="timeout"} 1`) {
+				t.Errorf("a client that ends a stream counts as an error:\n%s", out)
+			}
+		}
 	})
 }
 

@@ -53,6 +53,9 @@ type Pod struct {
 	Containers          []Container
 	// Sidecar is the image of the sidecar, which is a container or in queue-proxy; empty if the pod has none.
 	Sidecar string
+	// SidecarID is the runtime's ID of that container, and another one after each restart. It is empty before the first
+	// start.
+	SidecarID string
 	// Owner is the controller that the pod references.
 	Owner Owner
 }
@@ -124,7 +127,7 @@ func projected(o *corev1.Pod) *Pod {
 		Owner:       ownerOf(o),
 		Generation:  generationOf(o),
 	}
-	p.Sidecar = sidecarOf(o)
+	p.Sidecar, p.SidecarID = sidecarOf(o)
 	if s := o.Spec.TerminationGracePeriodSeconds; s != nil {
 		p.Grace = time.Duration(*s) * time.Second
 	}
@@ -162,15 +165,25 @@ func projected(o *corev1.Pod) *Pod {
 	return p
 }
 
-func sidecarOf(o *corev1.Pod) string {
+// sidecarOf returns the image and the ID of the container that is the sidecar, or has it in it.
+func sidecarOf(o *corev1.Pod) (image, id string) {
 	for _, c := range o.Spec.InitContainers {
 		if c.Name == v1alpha1.SidecarContainer {
-			return c.Image
+			return c.Image, idOf(c.Name, o.Status.InitContainerStatuses)
 		}
 	}
 	for _, c := range o.Spec.Containers {
 		if c.Name == "queue-proxy" && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "STATEFUL_KEY" }) {
-			return c.Image
+			return c.Image, idOf(c.Name, o.Status.ContainerStatuses)
+		}
+	}
+	return "", ""
+}
+
+func idOf(container string, all []corev1.ContainerStatus) string {
+	for _, c := range all {
+		if c.Name == container {
+			return c.ContainerID
 		}
 	}
 	return ""

@@ -158,24 +158,35 @@ func TestProjectedPod(t *testing.T) {
 	}
 }
 
-func TestImageOfTheSidecar(t *testing.T) {
+func TestSidecarOfAPod(t *testing.T) {
 	t.Parallel()
+	status := corev1.PodStatus{
+		InitContainerStatuses: []corev1.ContainerStatus{
+			{Name: "migrate", ContainerID: "migrate"}, {Name: v1alpha1.SidecarContainer, ContainerID: "sidecar"},
+		},
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "user-container", ContainerID: "user"}, {Name: "queue-proxy", ContainerID: "queue"},
+		},
+	}
 	for name, c := range map[string]struct {
-		spec corev1.PodSpec
-		want string
+		spec      corev1.PodSpec
+		image, id string
 	}{
-		"none": {corev1.PodSpec{Containers: []corev1.Container{{Name: "queue-proxy", Image: "queue"}}}, ""},
+		"none": {corev1.PodSpec{Containers: []corev1.Container{{Name: "queue-proxy", Image: "queue"}}}, "", ""},
 		"a container": {corev1.PodSpec{
 			InitContainers: []corev1.Container{{Name: "migrate", Image: "m"}, {Name: v1alpha1.SidecarContainer, Image: "s@sha256:1"}},
 			Containers:     []corev1.Container{{Name: "queue-proxy", Image: "queue"}},
-		}, "s@sha256:1"},
+		}, "s@sha256:1", "sidecar"},
 		"in queue-proxy": {corev1.PodSpec{Containers: []corev1.Container{
 			{Name: "user-container", Image: "u", Env: []corev1.EnvVar{{Name: "STATEFUL_KEY"}}},
 			{Name: "queue-proxy", Image: "q@sha256:2", Env: []corev1.EnvVar{{Name: "STATEFUL_KEY"}}},
-		}}, "q@sha256:2"},
+		}}, "q@sha256:2", "queue"},
 	} {
-		if got := projected(&corev1.Pod{Spec: c.spec}).Sidecar; got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+		if p := projected(&corev1.Pod{Spec: c.spec, Status: status}); p.Sidecar != c.image || p.SidecarID != c.id {
+			t.Errorf("%s: image %q in container %q, want %q in %q", name, p.Sidecar, p.SidecarID, c.image, c.id)
+		}
+		if p := projected(&corev1.Pod{Spec: c.spec}); p.SidecarID != "" {
+			t.Errorf("%s: a pod that has not started has container %q", name, p.SidecarID)
 		}
 	}
 }

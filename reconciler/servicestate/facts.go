@@ -97,23 +97,16 @@ func podFacts(pod *pods.Pod) attribution.Pod {
 	// A deleted pod, such as one that is scaled in, becomes Failed if its containers exit with
 	// an error on SIGTERM (since Kubernetes 1.27). That is not a failure.
 	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero() && !out.Disrupted
-	users := 0
 	for _, c := range pod.Containers {
 		if c.Name == queueProxy {
-			out.EntryIncarnation = c.ID
 			continue
 		}
-		users++
 		if c.Started.After(out.Started) {
 			out.Started = c.Started
 		}
 		out.Restarts += int(c.Restarts)
 		out.OOMKilled = out.OOMKilled || c.OOMKilled()
 		out.CrashLoop = out.CrashLoop || out.Running && !out.Disrupted && c.CrashLoop
-		out.Incarnation = c.ID
-	}
-	if users != 1 {
-		out.Incarnation = "" // it is unknown which container serves the metrics
 	}
 	return out
 }

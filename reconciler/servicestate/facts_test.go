@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
@@ -23,7 +24,7 @@ func TestAgesInFacts(t *testing.T) {
 		{Name: "user-container", ID: "a", Started: at(3)}, {Name: "sidecar", ID: "b", Started: at(5)}, {Name: queueProxy, ID: "c", Started: at(7)},
 	}
 	want := attribution.Pod{
-		UID: "p1", Revision: "r1", EntryIncarnation: "c", Ready: true, Running: true, Began: at(1), Started: at(5), ReadySince: at(9),
+		UID: "p1", Revision: "r1", Ready: true, Running: true, Began: at(1), Started: at(5), ReadySince: at(9),
 	}
 	if diff := cmp.Diff(want, podFacts(p)); diff != "" {
 		t.Error(diff)
@@ -78,6 +79,39 @@ func TestFateOfAPod(t *testing.T) {
 		is := podFacts(p)
 		if got := (fate{is.Running, is.Failed, is.CrashLoop, is.Disrupted}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// What a pod has handled is counted by one process. Only the container in which it runs tells that it restarted.
+func TestContainerThatCounts(t *testing.T) {
+	t.Parallel()
+	user, other := pods.Container{Name: "user-container", ID: "user"}, pods.Container{Name: "other", ID: "other"}
+	queue := pods.Container{Name: queueProxy, ID: "queue"}
+	for name, c := range map[string]struct {
+		runtime, proxy, sidecar string
+		containers              []pods.Container
+		want                    string
+	}{
+		"the application counts":       {"pekko", "", "", []pods.Container{queue, user}, "user"},
+		"one of two containers counts": {"pekko", "", "", []pods.Container{user, queue, other}, ""},
+		"another sidecar may count":    {"akka", "akka-proxy", "", []pods.Container{user, queue}, ""},
+		"the sidecar counts":           {"sidecar", "", "sidecar", []pods.Container{user, queue}, "sidecar"},
+		"it is in queue-proxy":         {"sidecar", "queue-proxy", "queue", []pods.Container{user, other, queue}, "queue"},
+		"it is missing":                {"sidecar", "", "", []pods.Container{user, queue}, ""},
+	} {
+		p := running("p1", "10.0.0.1", map[string]string{v1alpha1.AnnotationRuntime: c.runtime, v1alpha1.AnnotationMetricsPort: "9100"})
+		if c.proxy != "" {
+			p.Annotations[v1alpha1.AnnotationProxy] = c.proxy
+		}
+		if c.runtime == string(v1alpha1.RuntimeSidecar) {
+			delete(p.Annotations, v1alpha1.AnnotationMetricsPort)
+			p.Annotations[v1alpha1.AnnotationKey] = "header:X-User"
+		}
+		p.Containers, p.SidecarID = c.containers, c.sidecar
+		got := targetsOf([]*pods.Pod{p})
+		if len(got) != 2 || got[0].Container != "queue" || got[1].Container != c.want {
+			t.Errorf("%s: read %+v, want a container %q", name, got, c.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
@@ -118,16 +119,45 @@ func targetsOf(members []*pods.Pod) []scrape.Target {
 			continue // the pod has no IP address of its own, or does not run
 		}
 		at := scrape.Target{
-			Pod: pod.UID, Entry: true, Path: entryPath, Address: netip.AddrPortFrom(ip, entryPort),
-			Dying: !pod.Deleting.IsZero(),
+			Pod: pod.UID, Container: entryContainer(pod), Entry: true, Path: entryPath,
+			Address: netip.AddrPortFrom(ip, entryPort), Dying: !pod.Deleting.IsZero(),
 		}
 		out = append(out, at)
 		// With a declaration that is not valid, only queue-proxy is scraped.
 		if d, declared, err := pod.Declared(); declared && err == nil && d.MetricsPort > 0 {
-			at.Entry, at.Path, at.Runtime = false, d.MetricsPath, string(d.Runtime)
+			at.Container, at.Entry, at.Path, at.Runtime = handlingContainer(pod, d), false, d.MetricsPath, string(d.Runtime)
 			at.Address = netip.AddrPortFrom(ip, uint16(d.MetricsPort)) //nolint:gosec // Declared checks the range
 			out = append(out, at)
 		}
 	}
 	return out
+}
+
+// entryContainer returns the ID of queue-proxy's container.
+func entryContainer(pod *pods.Pod) string {
+	for _, c := range pod.Containers {
+		if c.Name == queueProxy {
+			return c.ID
+		}
+	}
+	return ""
+}
+
+// handlingContainer returns the ID of the container that counts what the pod handles; empty if that is not known. The
+// project's sidecar counts by itself, in a container of its own or in queue-proxy, and goes on when the user's
+// container restarts. With another sidecar, or with several containers of the user, any of them may serve the port.
+func handlingContainer(pod *pods.Pod, d v1alpha1.Stateful) string {
+	if d.Runtime == v1alpha1.RuntimeSidecar {
+		return pod.SidecarID
+	}
+	id, users := "", 0
+	for _, c := range pod.Containers {
+		if c.Name != queueProxy {
+			id, users = c.ID, users+1
+		}
+	}
+	if users != 1 || d.Proxy != "" {
+		return ""
+	}
+	return id
 }

@@ -109,10 +109,10 @@ func TestTargets(t *testing.T) {
 	v, warned := viewOf(pods, lifecycle.Snapshot{})
 	at := netip.MustParseAddrPort
 	want := []scrape.Target{
-		{Pod: "plain", Entry: true, Address: at("10.0.0.1:9091"), Path: "/metrics"},
-		{Pod: "sharded", Entry: true, Address: at("10.0.0.2:9091"), Path: "/metrics", Dying: true},
-		{Pod: "sharded", Address: at("10.0.0.2:9095"), Path: "/metrics", Runtime: "pekko", Dying: true},
-		{Pod: "wrong", Entry: true, Address: at("10.0.0.3:9091"), Path: "/metrics"},
+		{Pod: "plain", Container: "b", Entry: true, Address: at("10.0.0.1:9091"), Path: "/metrics"},
+		{Pod: "sharded", Container: "b", Entry: true, Address: at("10.0.0.2:9091"), Path: "/metrics", Dying: true},
+		{Pod: "sharded", Container: "a", Address: at("10.0.0.2:9095"), Path: "/metrics", Runtime: "pekko", Dying: true},
+		{Pod: "wrong", Container: "b", Entry: true, Address: at("10.0.0.3:9091"), Path: "/metrics"},
 	}
 	for range 3 {
 		got := v.Targets(t.Context(), cartKey)
@@ -156,7 +156,7 @@ func TestFacts(t *testing.T) {
 	}
 	v.Targets(t.Context(), cartKey)
 	f := v.Facts(cartKey)
-	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Incarnation: "a", EntryIncarnation: "b", Restarts: 2, OOMKilled: true, Ready: true, Running: true}}
+	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Restarts: 2, OOMKilled: true, Ready: true, Running: true}}
 	if diff := cmp.Diff(wantPods, f.Pods); diff != "" {
 		t.Error(diff)
 	}

@@ -197,9 +197,9 @@ func (p *pod) settle(shards int) {
 // facts are what the controller knows of the pod.
 func (p *pod) facts(s *scene) attribution.Pod {
 	return attribution.Pod{
-		UID: p.uid, Revision: revisions[p.side], Incarnation: strconv.Itoa(p.restarts), Restarts: p.restarts,
+		UID: p.uid, Revision: revisions[p.side], Restarts: p.restarts,
 		OOMKilled: p.oom, Failed: p.failed, Ready: p.serves(s.at),
-		Started: s.time(p.cold), ReadySince: s.time(p.cold), EntryIncarnation: string(p.uid),
+		Started: s.time(p.cold), ReadySince: s.time(p.cold),
 		Began: s.time(p.born), Running: !p.failed, CrashLoop: p.looping && s.at < p.down, Disrupted: p.disrupted,
 	}
 }

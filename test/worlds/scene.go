@@ -327,7 +327,10 @@ func (s *scene) readings(some func(*pod) bool) ([]scrape.Reading, error) {
 			if e == nil {
 				continue
 			}
-			r := scrape.Reading{Target: scrape.Target{Pod: p.uid, Entry: e == p.entry}, At: s.now()}
+			r := scrape.Reading{Target: scrape.Target{Pod: p.uid, Container: string(p.uid), Entry: e == p.entry}, At: s.now()}
+			if e == p.app {
+				r.Target.Container = strconv.Itoa(p.restarts)
+			}
 			var err error
 			switch {
 			case e == p.app && p.mute: // It answers, with nothing in it.

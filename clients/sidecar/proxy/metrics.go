@@ -28,6 +28,8 @@ const (
 	timedOut
 	// slow is what the neutral contract counts as slow.
 	slow = 500 * time.Millisecond
+	// nearly is the last part of the request time-out that is as good as all of it: queue-proxy's began before.
+	nearly = 10
 	// mostRevisions limits the values of a label. All of them come from the controller.
 	mostRevisions = 100
 )
@@ -35,6 +37,8 @@ const (
 // Metrics are what a member has done, in the neutral contract of knative-cdevents.
 type Metrics struct {
 	kind string
+	// began is when the process did, nearly.
+	began time.Time
 
 	started, keyless, forwarded, waited atomic.Int64
 	handling                            atomic.Int64
@@ -43,8 +47,8 @@ type Metrics struct {
 	refuses map[string]int64
 	// byEntry counts what was finished, by the Revision where it entered.
 	byEntry map[string]*[len(outcomes)]int64
-	byShard [][len(outcomes)]uint32
-	slow    []uint32
+	byShard [][len(outcomes)]int64
+	slow    []int64
 	seconds [len(buckets) + 1]int64
 	sum     float64
 }
@@ -52,8 +56,8 @@ type Metrics struct {
 // NewMetrics returns metrics of an entity type with a number of shards.
 func NewMetrics(kind string, shards int) *Metrics {
 	return &Metrics{
-		kind: kind, refuses: map[string]int64{}, byEntry: map[string]*[len(outcomes)]int64{},
-		byShard: make([][len(outcomes)]uint32, shards), slow: make([]uint32, shards),
+		kind: kind, began: time.Now(), refuses: map[string]int64{}, byEntry: map[string]*[len(outcomes)]int64{},
+		byShard: make([][len(outcomes)]int64, shards), slow: make([]int64, shards),
 	}
 }
 
@@ -66,11 +70,11 @@ func (m *Metrics) refused(why string) {
 // Handling returns how many requests the container handles now, wherever they entered.
 func (m *Metrics) Handling() int64 { return m.handling.Load() }
 
-// finished counts a request that the container has handled. It is not complete if the client or the container ended it
-// early.
-func (m *Metrics) finished(s *request, w *recorder, r *http.Request, complete bool) {
-	outcome := outcomeOf(w, r, complete)
+// finished counts a request that the container has handled, and that may take a time at most. It is not complete if the
+// client or the container ended it early.
+func (m *Metrics) finished(s *request, w *recorder, r *http.Request, complete bool, most time.Duration) {
 	took := time.Since(s.begun)
+	outcome := outcomeOf(w, r, complete, took < most-most/nearly)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	from := cmp.Or(s.from, "other")
@@ -91,7 +95,8 @@ func (m *Metrics) finished(s *request, w *recorder, r *http.Request, complete bo
 	m.sum += took.Seconds()
 }
 
-func outcomeOf(w *recorder, r *http.Request, complete bool) int {
+// outcomeOf says how a request ended. Only a client can have ended one early that was not complete.
+func outcomeOf(w *recorder, r *http.Request, complete, early bool) int {
 	grpc := cmp.Or(w.Header().Get("Grpc-Status"), w.Header().Get(http.TrailerPrefix+"Grpc-Status"))
 	switch {
 	case w.status == http.StatusSwitchingProtocols:
@@ -99,7 +104,11 @@ func outcomeOf(w *recorder, r *http.Request, complete bool) int {
 	case w.status == http.StatusGatewayTimeout, grpc == "4":
 		return timedOut
 	case !complete || w.status >= http.StatusInternalServerError:
-		if r.Context().Err() != nil { // the client, or queue-proxy, did not wait any longer
+		gone := r.Context().Err() != nil // the client, or queue-proxy, did not wait any longer
+		switch {
+		case gone && early && w.status > 0 && w.status < http.StatusInternalServerError:
+			return ok // as a browser that leaves a page ends its stream of events
+		case gone:
 			return timedOut
 		}
 		return failed
@@ -155,6 +164,8 @@ func (m *Metrics) text(shards int, age *float64) string {
 	kind := fmt.Sprintf("entity_type=%q", m.kind)
 	line := func(name, labels string, value any) { fmt.Fprintf(b, "%s{%s} %v\n", name, labels, value) }
 	family := func(name, how, help string) { fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, how) }
+	family("process_start_time_seconds", "gauge", "When the process began, in seconds since 1970.")
+	fmt.Fprintf(b, "process_start_time_seconds %.3f\n", float64(m.began.UnixMilli())/1000)
 	family("stateful_requests_started_total", "counter", "Requests that the container began to handle.")
 	line("stateful_requests_started_total", kind, m.started.Load())
 	family("stateful_requests_total", "counter", "Requests that the container finished, by the Revision where they entered.")

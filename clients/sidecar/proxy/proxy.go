@@ -56,8 +56,10 @@ type Options struct {
 	MostRead int
 	// Patience is how long a request waits for a shard that moves.
 	Patience time.Duration
-	Metrics  *Metrics
-	Log      *slog.Logger
+	// RequestTimeout is how long a request may take until queue-proxy ends it.
+	RequestTimeout time.Duration
+	Metrics        *Metrics
+	Log            *slog.Logger
 }
 
 // Proxy serves requests that enter here, and those that other members forward.
@@ -177,7 +179,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, s *request) {
 			s.release()
 		}
 		if s.handled {
-			p.o.Metrics.finished(s, seen, r, complete)
+			p.o.Metrics.finished(s, seen, r, complete, p.o.RequestTimeout)
 		}
 		if s.visit != nil {
 			s.visit.End()
