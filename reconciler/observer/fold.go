@@ -103,6 +103,9 @@ func (f *fold) run() error {
 			f.held = true
 			return nil
 		}
+		if err := f.journalBelated(f.steps[i:i+n], uid); err != nil {
+			return err
+		}
 		for _, s := range f.steps[i : i+n] {
 			f.consumed[s.id] = true
 		}
