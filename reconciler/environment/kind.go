@@ -144,12 +144,17 @@ func (*Kind) Object(p observer.Parts) *observer.Object {
 	return nil
 }
 
-// Live implements observer.Kind.
+// Live implements observer.Kind. That no definition is known is no answer: the API server may serve the kind all the same.
 func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
+	resource := k.at().Resource
 	if !k.Served() {
-		return "", nil
+		var err error
+		resource, _, err = k.reader.locate(ctx, lifecycle.ResourceRef{APIVersion: k.of.Group, Kind: k.of.Kind})
+		if err != nil || resource.Resource == "" {
+			return "", err
+		}
 	}
-	m, err := k.reader.metadata.Resource(k.at().Resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	m, err := k.reader.metadata.Resource(resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return m.UID, nil
