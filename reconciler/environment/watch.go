@@ -209,14 +209,6 @@ func (w *Watch) selects(of schema.GroupKind) (selected, known bool) {
 	return false, !failed || served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind })
 }
 
-// Reconfigured takes note that the settings have changed: which kinds are chosen, and the limits of all environments.
-func (w *Watch) Reconfigured() {
-	w.Compare()
-	for _, k := range w.all() {
-		k.Requeue(func(types.NamespacedName) bool { return true })
-	}
-}
-
 // Reconcile implements controller.Reconciler.
 func (w *Watch) Reconcile(ctx context.Context, key string) error {
 	of, object, ok := parse(key)
