@@ -68,6 +68,7 @@ func NextEnvironment(rules Rules, m EnvironmentMemory, s EnvironmentSnapshot, at
 	b.observe()
 	if s.Excluded {
 		b.m.Waits = nil
+		b.notToBeCreated()
 		return b.result()
 	}
 	if m.Excluded {
@@ -179,6 +180,7 @@ func (b *environmentBuilder) created() {
 		return
 	}
 	delete(b.m.Waits, waitReady)
+	delete(b.m.Waits, waitAnew)
 	b.m.Created = true
 	if b.m.Observed {
 		return
@@ -250,6 +252,7 @@ func (b *environmentBuilder) trouble() {
 		for _, kind := range environmentIncidents {
 			delete(b.m.Waits, incidentWait(kind))
 		}
+		b.notToBeCreated()
 		return
 	}
 	for _, kind := range environmentIncidents {
@@ -258,6 +261,9 @@ func (b *environmentBuilder) trouble() {
 		case slices.Contains(b.s.Unsure, kind):
 		case now == nil || !b.concerns(kind):
 			delete(b.m.Waits, incidentWait(kind))
+			if kind == EnvironmentNotCreated {
+				b.notToBeCreated()
+			}
 			if episode != nil {
 				b.resolve(kind, episode, "")
 			}
@@ -267,17 +273,25 @@ func (b *environmentBuilder) trouble() {
 	}
 }
 
+// notToBeCreated notes that the environment is not late, whether or not it was.
+func (b *environmentBuilder) notToBeCreated() {
+	if !b.m.Created {
+		b.absent()
+	}
+}
+
 // await announces trouble once it has lasted for its limit.
 func (b *environmentBuilder) await(kind Incident, why Trouble) {
 	limit := b.rules.limit(kind)
 	if limit <= 0 {
 		return
 	}
-	stored := b.now
+	var since time.Time
 	if kind == EnvironmentNotCreated && b.m.Last != nil {
-		stored = b.m.Last.Time // since then, whichever process waited
+		since = b.sinceCreation(incidentWait(kind), b.m.Last.Time, limit)
+	} else {
+		since = b.since(incidentWait(kind), b.now, limit)
 	}
-	since := b.since(incidentWait(kind), stored, limit)
 	if !b.over(since, limit) {
 		return
 	}

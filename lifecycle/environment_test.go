@@ -278,6 +278,29 @@ func TestEnvironmentThatIsNotCreated(t *testing.T) {
 	}
 	p.seeAt(declared(), p.wake, IncidentDetected)
 	p.see(inUse(declared()), EnvironmentCreated, IncidentResolved)
+
+	// The next process leads when it is due.
+	p = provision(t)
+	p.see(declared(), ClusterAPIClusterCreated)
+	began = p.at
+	p.m.Waits = nil
+	if got := p.seeAt(declared(), began.Add(time.Hour), IncidentDetected)[0]; !got.Incident.Since.Equal(began) {
+		t.Errorf("since %s, want %s", got.Incident.Since, began)
+	}
+
+	// While it is paused or left out, it is not late.
+	paused, excluded := declared(), declared()
+	paused.Resting, excluded.Excluded = true, true
+	for _, meanwhile := range []EnvironmentSnapshot{paused, excluded} {
+		p = provision(t)
+		p.see(declared(), ClusterAPIClusterCreated)
+		p.see(meanwhile)
+		p.seeAt(meanwhile, p.at.Add(time.Hour))
+		p.see(declared())
+		if got := p.wake.Sub(p.at); got != p.rules.EnvironmentNotCreatedAfter {
+			t.Errorf("wakes after %s", got)
+		}
+	}
 }
 
 func TestResourcesAreRememberedToTheEnd(t *testing.T) {

@@ -170,6 +170,9 @@ func (b *builder) trouble() {
 		case !known:
 		case now == nil:
 			delete(b.m.Waits, incidentWait(kind))
+			if kind == NotDeployed {
+				b.absent()
+			}
 			if episode != nil {
 				b.resolve(kind, episode, "")
 			}
@@ -185,11 +188,12 @@ func (b *builder) awaitIncident(kind Incident, now *Trouble) {
 	if limit <= 0 {
 		return
 	}
-	began := b.now
+	var since time.Time
 	if kind == NotDeployed && b.m.Last != nil {
-		began = b.m.Last.Time // when it was created, whichever process waited
+		since = b.sinceCreation(incidentWait(kind), b.m.Last.Time, limit)
+	} else {
+		since = b.since(incidentWait(kind), b.now, limit)
 	}
-	since := b.since(incidentWait(kind), began, limit)
 	if !b.over(since, limit) {
 		return
 	}

@@ -55,3 +55,11 @@ func (b *builder) judged() {
 		b.emit(t)
 	}
 }
+
+// Belated announces the verdicts of runs that ended when their Service was gone. It announces nothing else.
+func Belated(m Memory, verdicts []Verdict, at time.Time) Result {
+	b := builder{m: m.clone(), s: Snapshot{Verdicts: verdicts}, at: m.journalTime(at)}
+	b.waits = &b.m.Waits
+	b.judged()
+	return b.result()
+}

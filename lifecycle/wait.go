@@ -20,6 +20,8 @@ const (
 	waitShift    Wait = "shift"
 	// waitStable is over: the Service is known to have stayed Ready for long enough.
 	waitStable Wait = "stable"
+	// waitAnew is over, too: what counts from the creation of the object was not there, and begins anew when it comes.
+	waitAnew Wait = "anew"
 )
 
 func incidentWait(kind Incident) Wait { return Wait("incident/" + string(kind)) }
@@ -58,6 +60,22 @@ func (t *timing) since(w Wait, stored time.Time, limit time.Duration) time.Time 
 	}
 	t.setWait(w, stored)
 	return stored
+}
+
+// sinceCreation is since for what counts from the creation of the object, whichever processes have waited. If this one
+// knows that it was not there meanwhile, it counts as any other.
+func (t *timing) sinceCreation(w Wait, created time.Time, limit time.Duration) time.Time {
+	if _, anew := (*t.waits)[waitAnew]; !anew {
+		limit = max(limit, t.now.Sub(created))
+	}
+	return t.since(w, created, limit)
+}
+
+// absent notes that what counts from the creation of the object is not there.
+func (t *timing) absent() {
+	if _, known := (*t.waits)[waitAnew]; !known {
+		t.startWait(waitAnew)
+	}
 }
 
 func (t *timing) wakeAt(at time.Time) {
@@ -108,6 +126,8 @@ func (b *builder) pruneWaits() {
 			return b.m.Pending == nil
 		case waitShift:
 			return b.m.Held == nil && !b.now.Before(b.shiftDue())
+		case waitAnew:
+			return b.m.Deployed
 		}
 		return false // incidents end their own waits
 	})

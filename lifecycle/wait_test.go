@@ -129,3 +129,51 @@ func TestWaitsAreMeasuredByTheMonotonicClock(t *testing.T) {
 		t.Errorf("waits since %v, want %v with its monotonic reading", since, began)
 	}
 }
+
+// What counts from the creation of an object goes on, however late another leader takes over.
+func TestWaitsFromTheCreationOutliveLeaders(t *testing.T) {
+	bad, good := with(Snapshot{Generation: 1}, NotDeployed), Snapshot{Generation: 1}
+	took := func(s *story, over time.Duration) { ahead(s.t, s, 0, func(*story) {}); s.at = s.at.Add(over) }
+	begin := func() (s *story, created time.Time) {
+		s = newStory(t)
+		created = s.see(good, Created)[0].Time
+		s.see(bad)
+		return s, created
+	}
+	s, created := begin()
+	took(s, s.rules.NotDeployedAfter)
+	unsure := bad
+	unsure.Unconfirmed = true
+	if r := Next(s.rules, s.m, unsure, s.at); !r.Unsure.Equal(created.Add(s.rules.NotDeployedAfter)) || len(r.Transitions) > 0 {
+		t.Errorf("unsure at %s, announced %+v", r.Unsure, r.Transitions)
+	}
+	if got := s.see(bad, IncidentDetected)[0]; !got.Incident.Since.Equal(created) {
+		t.Errorf("since %s, want %s", got.Incident.Since, created)
+	}
+
+	// Another clock was ahead: the limit counts from now.
+	s, _ = begin()
+	took(s, -time.Hour)
+	s.see(bad)
+	if got := s.wake.Sub(s.at); got != s.rules.NotDeployedAfter {
+		t.Errorf("wakes after %s", got)
+	}
+
+	// It begins anew after what was announced as something else, such as a Revision that was mended long after.
+	for _, lead := range []func(*story){
+		func(*story) {},
+		func(s *story) { took(s, time.Second); s.see(with(good, FailedRollout, NotDeployed)) },
+	} {
+		s, _ = begin()
+		s.see(with(good, FailedRollout, NotDeployed))
+		s.seeAt(with(good, FailedRollout, NotDeployed), s.at.Add(s.rules.FailedRolloutAfter), IncidentDetected)
+		s.at = s.at.Add(time.Hour)
+		s.see(with(good, FailedRollout, NotDeployed))
+		lead(s)
+		s.see(bad, IncidentResolved)
+		if got := s.wake.Sub(s.at); got != s.rules.NotDeployedAfter {
+			t.Errorf("wakes after %s", got)
+		}
+		s.seeAt(bad, s.wake, IncidentDetected)
+	}
+}

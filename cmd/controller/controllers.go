@@ -43,7 +43,7 @@ func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 		c.connect(ctx)
 		c.emitting = newEmitting(ctx, c.process, cmw)
 		c.watching = newWatching(ctx, c.process, c.emitting)
-		c.emitting.reconfigured = c.watching.environments
+		c.emitting.chooses = c.watching.environments
 		c.measuring = newMeasuring(ctx, c.process, c.watching, cmw, append(c.watching.metrics(), c.emitting.performance())...)
 		c.watching.watchClusters(ctx, c.measuring)
 		c.gating = newGating(ctx, c.process, c.measuring, c.watching)

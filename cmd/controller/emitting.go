@@ -44,8 +44,8 @@ const (
 type emitting struct {
 	*process
 	settings *store.Store
-	// reconfigured is notified when the settings have changed.
-	reconfigured interface{ Reconfigured() }
+	// chooses is notified when the settings have changed, which choose the kinds of environments.
+	chooses interface{ Compare() }
 
 	sources    cache.SharedIndexInformer
 	lister     source.Lister
@@ -143,10 +143,12 @@ func (e *emitting) IsLeaderFor(key types.NamespacedName) bool {
 	return e.known.Load() && e.registry.IsLeaderFor(key)
 }
 
-// configured is called when the settings have changed.
+// configured is called when the settings have changed. All objects are folded again: what a limit of 0 held back has
+// no time at which it is looked at, and what a longer one held back has a later one.
 func (e *emitting) configured() {
 	e.resync()
-	e.reconfigured.Reconfigured()
+	e.chooses.Compare()
+	e.registry.Requeue(func(types.NamespacedName) bool { return true })
 }
 
 // resync reconciles the status of all sources.

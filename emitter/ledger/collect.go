@@ -119,19 +119,27 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 // of API servers differ.
 const young = keepRemoved / 2
 
-// MayHaveForgotten says whether an object that is gone, and has no CDEventSubject, may have had one. This process may
-// have been suspended, and its clock with it, so the API server is asked for the time: it is the creationTimestamp of a
-// CDEventSubject that is not stored.
-func (l *Ledger) MayHaveForgotten(
-	ctx context.Context, of v1alpha1.CDEventSubjectSpec, created time.Time,
-) (bool, error) {
+// MayHaveForgotten says whether an object that is gone, and has no CDEventSubject, may have had one since a time of the
+// API server: its creation, or a later time at which it certainly had none. This process may have been suspended, and
+// its clock with it, so the API server is asked for the time.
+func (l *Ledger) MayHaveForgotten(ctx context.Context, of v1alpha1.CDEventSubjectSpec, since time.Time) (bool, error) {
+	now, err := l.Time(ctx, of)
+	if err != nil || now.IsZero() {
+		return false, err // if it has one, the informer lags, and a write would conflict
+	}
+	return now.Sub(since) > young, nil
+}
+
+// Time returns the time of the API server, to the second; zero if an object has a CDEventSubject. It is the
+// creationTimestamp of one that is not stored.
+func (l *Ledger) Time(ctx context.Context, of v1alpha1.CDEventSubjectSpec) (time.Time, error) {
 	now, err := l.client.Create(ctx, &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(of)}, Spec: of},
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return false, nil // the informer lags, and a write would conflict
+		return time.Time{}, nil
 	case err != nil:
-		return false, fmt.Errorf("asking for the time: %w", err)
+		return time.Time{}, fmt.Errorf("asking for the time: %w", err)
 	}
-	return now.CreationTimestamp.Sub(created) > young, nil
+	return now.CreationTimestamp.Time, nil
 }

@@ -152,8 +152,7 @@ func (e *edit) journal(c Change, router Router) error {
 	st.Removed = c.Memory.Gone()
 	e.conditions(c)
 	st.Waits, st.Due = Waits(c.Waits), v1alpha1.Micro(c.Due)
-	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
-	st.Replayed = append(st.Replayed, c.Replay...)
+	st.Replayed = append(known(st.Replayed, router), c.Replay...)
 	recipients := make([][]Recipient, len(c.Transitions))
 	for i, t := range c.Transitions {
 		recipients[i] = router.Recipients(e.next.Spec, selected, t)
@@ -176,6 +175,26 @@ func (e *edit) journal(c Change, router Router) error {
 	}
 	st.Memory = string(memory)
 	return nil
+}
+
+// maxUnknown is how many sources that do not exist, as far as is known, stay among those that have the present state.
+const maxUnknown = 16
+
+// known drops sources that were deleted, the oldest first. The newest may be ones that this process does not know yet:
+// another leader was ahead of it, and they would receive the present state twice.
+func known(replayed []types.UID, router Router) []types.UID {
+	var out []types.UID
+	unknown := 0
+	for _, source := range slices.Backward(replayed) {
+		if !router.Exists(source) {
+			if unknown++; unknown > maxUnknown {
+				continue
+			}
+		}
+		out = append(out, source)
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // refuse sets aside refused recipients. They are counted after the write.

@@ -37,7 +37,7 @@ type Client interface {
 // Memory is what the kind of an object remembers of it. The ledger stores it, and does not
 // look inside.
 type Memory interface {
-	// Gone says that the object is gone. Nothing is journaled about it after that.
+	// Gone says that the object is gone. It stays so, whatever is journaled about it after that.
 	Gone() bool
 	// Selection returns the labels that sources select by: the object's own and those
 	// of its namespace.

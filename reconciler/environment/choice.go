@@ -26,6 +26,7 @@ func (w *Watch) compare(ctx context.Context) error {
 	for of := range chosen { // all of them before the first is watched: an object of one may belong to one of another
 		w.selected[of] = true
 	}
+	w.failed = failed
 	w.mu.Unlock()
 	for of, at := range chosen {
 		k := w.ensure(ctx, of)
@@ -41,8 +42,9 @@ func (w *Watch) compare(ctx context.Context) error {
 		if _, is := chosen[k.of]; is {
 			continue
 		}
+		_, unsure := failed[k.of.Group]
 		switch there, known := verdicts[k.of]; {
-		case !known, there && failed[k.of.Group]: // what was not found may only not have been looked up
+		case !known, there && unsure: // what was not found may only not have been looked up
 		case there:
 			w.mu.Lock()
 			delete(w.selected, k.of)
@@ -59,13 +61,14 @@ func (w *Watch) compare(ctx context.Context) error {
 	return errors.Join(err, unknown)
 }
 
-// chosen returns the kinds that are chosen and exist, and the groups that could not be looked up completely.
-func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, failed map[string]bool, err error) {
+// chosen returns the kinds that are chosen and exist, and the groups that could not be looked up completely, with what is
+// known to be served of each.
+func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, failed map[string]group, err error) {
 	byName := map[string][]schema.GroupKind{}
 	for _, of := range w.Settings.EnvironmentKinds() {
 		byName[of.Group] = append(byName[of.Group], of)
 	}
-	out, failed = map[schema.GroupKind]Target{}, map[string]bool{}
+	out, failed = map[schema.GroupKind]Target{}, map[string]group{}
 	var errs []error
 	definitions, groups := w.Presence.Definitions(), map[string]group{}
 	maps.DeleteFunc(w.resolved, func(name string, _ resolution) bool { return definitions[name].Version == "" })
@@ -76,7 +79,7 @@ func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, fa
 		}
 		r, err := w.resolve(ctx, name, d, groups)
 		if err != nil {
-			errs, failed[in] = append(errs, err), true
+			errs, failed[in] = append(errs, err), groups[in]
 			continue
 		}
 		if d.Label == "true" || slices.Contains(byName[in], r.of) {

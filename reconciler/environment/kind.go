@@ -24,8 +24,8 @@ import (
 type Kind struct {
 	reader   *reader
 	settings observer.Settings
-	// selects reports whether a kind is chosen.
-	selects func(schema.GroupKind) bool
+	// selects reports whether a kind is chosen, and whether that is known.
+	selects func(schema.GroupKind) (selected, known bool)
 
 	of schema.GroupKind
 
@@ -39,12 +39,14 @@ type Kind struct {
 // NewKind returns a kind without a watch: Use gives it a cache. Of the options, it needs those to read objects with,
 // the rules, and the clock. At is where the API server serves the kind.
 func NewKind(o Options, of schema.GroupKind, at Target) *Kind {
-	k := newKind(newReader(o), of, o.Settings, func(schema.GroupKind) bool { return false })
+	k := newKind(newReader(o), of, o.Settings, func(schema.GroupKind) (bool, bool) { return false, true })
 	k.target = at
 	return k
 }
 
-func newKind(r *reader, of schema.GroupKind, settings observer.Settings, selects func(schema.GroupKind) bool) *Kind {
+func newKind(r *reader, of schema.GroupKind, settings observer.Settings,
+	selects func(schema.GroupKind) (selected, known bool),
+) *Kind {
 	return &Kind{reader: r, of: of, settings: settings, selects: selects, served: true}
 }
 
@@ -144,12 +146,17 @@ func (*Kind) Object(p observer.Parts) *observer.Object {
 	return nil
 }
 
-// Live implements observer.Kind.
+// Live implements observer.Kind. That no definition is known is no answer: the API server may serve the kind all the same.
 func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
+	resource := k.at().Resource
 	if !k.Served() {
-		return "", nil
+		var err error
+		resource, _, err = k.reader.locate(ctx, lifecycle.ResourceRef{APIVersion: k.of.Group, Kind: k.of.Kind})
+		if err != nil || resource.Resource == "" {
+			return "", err
+		}
 	}
-	m, err := k.reader.metadata.Resource(k.at().Resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	m, err := k.reader.metadata.Resource(resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return m.UID, nil
@@ -180,15 +187,17 @@ func names(err error, name string) bool {
 }
 
 // excluded reports whether an object is not to be announced: its own label decides, then whether it belongs to
-// another object that is.
-func (k *Kind) excluded(v value) bool {
-	switch v.Chosen {
-	case "true":
-		return false
-	case "false":
-		return true
+// another object that is. Known is false if that cannot be found out now.
+func (k *Kind) excluded(v value) (excluded, known bool) {
+	switch {
+	case v.Chosen == "true":
+		return false, true
+	case v.Chosen == "false", v.Part:
+		return true, true
+	case v.Controller.Kind == "":
+		return false, true
 	}
-	return v.Part || v.Controller.Kind != "" && k.selects(v.Controller)
+	return k.selects(v.Controller)
 }
 
 // How soon a snapshot is taken again.
@@ -206,8 +215,8 @@ func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecyc
 	version string,
 ) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
 	s = v.Facts
-	s.Version, s.Excluded = version, k.excluded(v)
-	if s.Excluded || m.Removed {
+	s.Version = version
+	if s.Excluded, _ = k.excluded(v); s.Excluded || m.Removed {
 		return s, 0
 	}
 	complete := true

@@ -45,6 +45,9 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if observer.Older(version, m.Version) {
 		return observer.Result{Lagging: len(s.Later()) == 0}, nil
 	}
+	if _, known := m.kind.excluded(v); !known {
+		return observer.Result{Wait: true}, nil
+	}
 	snapshot, again := m.kind.snapshot(ctx, s.Key, m.EnvironmentMemory, v, version)
 	if snapshot.Excluded && !m.Announced {
 		return observer.Result{}, nil // nothing is remembered of it

@@ -74,6 +74,9 @@ type Watch struct {
 	// selected are the kinds that were chosen, until they are certainly not any more. What belongs to an object of one
 	// is not announced, not even while the kind cannot be looked up or goes away.
 	selected map[schema.GroupKind]bool
+	// failed are the groups of which a definition that may be chosen could not be looked up, with what is known to be
+	// served of each. What belongs to an object of another kind there is not decided.
+	failed map[string]group
 
 	// resolved is what the definitions that are chosen define, by name. Only compare uses it.
 	resolved map[string]resolution
@@ -194,19 +197,16 @@ func (w *Watch) all() []*watched {
 	return slices.Collect(maps.Values(w.kinds))
 }
 
-// selects reports whether a kind is chosen, even if it cannot be watched at the moment.
-func (w *Watch) selects(of schema.GroupKind) bool {
+// selects reports whether a kind is chosen, even if it cannot be watched at the moment; known is false if that cannot be
+// found out now.
+func (w *Watch) selects(of schema.GroupKind) (selected, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.selected[of] || slices.Contains(w.Settings.EnvironmentKinds(), of)
-}
-
-// Reconfigured takes note that the settings have changed: which kinds are chosen, and the limits of all environments.
-func (w *Watch) Reconfigured() {
-	w.Compare()
-	for _, k := range w.all() {
-		k.Requeue(func(types.NamespacedName) bool { return true })
+	if w.selected[of] || slices.Contains(w.Settings.EnvironmentKinds(), of) {
+		return true, true
 	}
+	served, failed := w.failed[of.Group]
+	return false, !failed || served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind })
 }
 
 // Reconcile implements controller.Reconciler.

@@ -30,8 +30,9 @@ func (f *fold) journalEnds(present types.UID, at time.Time) (endings, error) {
 			f.lagging, b.replaced = true, !f.journaled(present)
 			continue
 		}
+		var next *behind
 		err = f.o.Ledger.Journal(f.ctx, entry.Spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
-			if current == nil {
+			if next = nil; current == nil {
 				return nil, nil //nolint:nilnil // another leader has done it
 			}
 			memory, err := f.memory(current)
@@ -47,13 +48,55 @@ func (f *fold) journalEnds(present types.UID, at time.Time) (endings, error) {
 				f.recheck = r.Wake
 				return nil, nil //nolint:nilnil // something else must be gone first
 			}
+			if next, err = f.behindOf(current); err != nil {
+				return nil, err
+			}
 			return r.change(), nil
 		})
 		if err != nil {
 			return b, fmt.Errorf("journaling that %s (UID %s) is gone: %w", f.key, entry.Spec.UID, err)
 		}
+		if next != nil {
+			f.behind = next
+		}
 	}
 	return b, nil
+}
+
+// behind says which objects nobody can have announced until when: those that came after one whose end was not journaled
+// until then. They may have waited for that end, and be gone for long.
+type behind struct {
+	// after is when the ledger had the one before, and at is when its end was not journaled yet. Both are times of the API
+	// server.
+	after, at time.Time
+}
+
+// since is since when an object may have been announced.
+func (b *behind) since(o *Object) time.Time {
+	if b != nil && o.Created.After(b.after) && o.Created.Before(b.at) {
+		return b.at
+	}
+	return o.Created
+}
+
+// behindOf returns what is behind an object whose end is about to be journaled, nil if that is nothing.
+func (f *fold) behindOf(entry *v1alpha1.CDEventSubject) (*behind, error) {
+	after := entry.CreationTimestamp.Time
+	if entry.Status.Created != nil {
+		after = entry.Status.Created.Time
+	}
+	i := slices.IndexFunc(f.steps, func(s step) bool {
+		o := f.object(s)
+		return o != nil && o.Created.After(after) && !f.journaled(o.UID)
+	})
+	if entry.Status.Removed || i < 0 {
+		return nil, nil //nolint:nilnil // there is nothing
+	}
+	at, err := f.o.Ledger.Time(f.ctx, f.o.spec(f.key, f.object(f.steps[i]).UID))
+	if err != nil {
+		return nil, fmt.Errorf("asking the API server when %s is to end: %w", f.key, err)
+	}
+	return &behind{after: after, at: at}, nil
 }
 
 // endings is what journalEnds found out about the object that a step shows.

@@ -4,6 +4,8 @@ package observer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/journal"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -95,5 +98,67 @@ func TestNothingIsToldOfAnObjectAfterTheOneThatReplacedIt(t *testing.T) {
 	}
 	if n := len(entries.All()); n != 1 {
 		t.Errorf("the ledger has %d entries, want that of the object that is there", n)
+	}
+}
+
+// While the end of an object waits, another one of its name comes and goes. It is announced when its turn comes, even
+// if it is long gone by then, and the ledger could have forgotten it otherwise.
+func TestObjectThatWaitsForTheEndOfAnotherIsAnnounced(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	entries, record, kind := store.New(), &journal.Record{}, &plain{live: "one", created: now, remains: true}
+	entries.Now = func() time.Time { return now }
+	l := ledger.New(entries, record, record)
+	o := New(Options{
+		Kind: kind, Ledger: l, Now: func() time.Time { return now },
+		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
+	})
+	o.Bind(kind)
+	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		t.Fatal(err)
+	}
+	o.Start()
+	version := 0
+	see := func(live, uid types.UID, value any) {
+		t.Helper()
+		version++
+		kind.live = live
+		o.Update(cart, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: uid, Value: value})
+		if _, err := o.Fold(t.Context(), cart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	see("one", "one", lifecycle.Snapshot{})
+	now = now.Add(time.Minute)
+	see("", "one", nil)
+	now = now.Add(time.Minute)
+	kind.created = now
+	see("two", "two", lifecycle.Snapshot{})
+	now = now.Add(10 * time.Minute)
+	see("", "two", nil)
+	now = now.Add(10 * time.Minute)
+	if got := record.Of("Service/cart"); len(got) != 1 {
+		t.Fatalf("%v are announced before the end", got)
+	}
+	kind.remains = false
+	entries.Before = func(verb, _ string) error { // the API server fails between the end and what waits for it
+		if verb != "create" {
+			return nil
+		}
+		entries.Before = nil
+		return errors.New("not now")
+	}
+	for range 2 {
+		_, _ = o.Fold(t.Context(), cart) // the first one fails
+	}
+	if n := len(entries.All()); n != 2 {
+		t.Errorf("the ledger has %d entries, want one of each object", n)
+	}
+	for _, entry := range entries.All() {
+		if !entry.Status.Removed || entry.Status.Sequence != 1 {
+			t.Errorf("%s has %d transitions, removed: %v", entry.Spec.UID, entry.Status.Sequence, entry.Status.Removed)
+		}
+	}
+	if o.tracks[cart].behind != nil {
+		t.Error("what is decided is kept")
 	}
 }

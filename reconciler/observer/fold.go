@@ -35,6 +35,8 @@ type fold struct {
 	// doubtful says that the parts came from a cache that may lag.
 	doubtful bool
 
+	// behind is as in track.
+	behind *behind
 	// confirmed says until when a state of the last fold that failed, or of this one, is known to have lasted.
 	confirmed confirmation
 	// consumed holds the updates that were folded.
@@ -102,6 +104,9 @@ func (f *fold) run() error {
 		if n == 0 {
 			f.held = true
 			return nil
+		}
+		if err := f.journalBelated(f.steps[i:i+n], uid); err != nil {
+			return err
 		}
 		for _, s := range f.steps[i : i+n] {
 			f.consumed[s.id] = true

@@ -69,10 +69,11 @@ func (f *fold) forgotten(o *Object) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("asking the API server for %s, which the ledger does not know: %w", f.key, err)
 	}
-	if live == o.UID || f.doubtful {
+	since := f.behind.since(o)
+	if live == o.UID || f.doubtful && since.Equal(o.Created) {
 		return live != o.UID, nil
 	}
-	forgotten, err := f.o.Ledger.MayHaveForgotten(f.ctx, f.o.spec(f.key, o.UID), o.Created)
+	forgotten, err := f.o.Ledger.MayHaveForgotten(f.ctx, f.o.spec(f.key, o.UID), since)
 	if err != nil {
 		return false, fmt.Errorf("asking the API server how old %s is, which is gone: %w", f.key, err)
 	}

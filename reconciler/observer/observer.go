@@ -28,8 +28,11 @@ type Journal interface {
 	Subjects(key ledger.Key) []*v1alpha1.CDEventSubject
 	Keys() []ledger.Key
 	Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide ledger.Decide) error
-	// MayHaveForgotten says whether the ledger may have had an entry of an object that is gone.
-	MayHaveForgotten(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, created time.Time) (bool, error)
+	// MayHaveForgotten says whether the ledger may have had an entry of an object that is gone, since a time of the API
+	// server.
+	MayHaveForgotten(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, since time.Time) (bool, error)
+	// Time returns the time of the API server, zero if an object has an entry.
+	Time(ctx context.Context, spec v1alpha1.CDEventSubjectSpec) (time.Time, error)
 	Replays(current *v1alpha1.CDEventSubject, labels func() ledger.Labels) []types.UID
 }
 
@@ -183,7 +186,7 @@ func (o *Observer) demote(b reconciler.Bucket) {
 	o.mu.Lock()
 	for key, t := range o.tracks {
 		if b.Has(key) {
-			t.unsaved, t.held = nil, time.Time{}
+			t.unsaved, t.held, t.behind = nil, time.Time{}, nil
 			if t.dropVolatile(); !t.folding {
 				t.rewind()
 			}

@@ -37,7 +37,9 @@ type Definition struct {
 // the controller, and uninstalled before it.
 type Presence struct {
 	informer cache.SharedIndexInformer
-	label    string
+	// handled says which definitions have reached set.
+	handled cache.ResourceEventHandlerRegistration
+	label   string
 
 	mu       sync.Mutex
 	existing map[string]Definition
@@ -52,7 +54,7 @@ func NewPresence(client metadata.Interface, label string) (*Presence, error) {
 	if err := p.informer.SetTransform(p.project); err != nil {
 		return nil, fmt.Errorf("setting a transform on the informer for %s: %w", Definitions.Resource, err)
 	}
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handled, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.set(obj, true) },
 		UpdateFunc: func(_, obj any) { p.set(obj, true) },
 		DeleteFunc: func(obj any) { p.set(obj, false) },
@@ -60,6 +62,7 @@ func NewPresence(client metadata.Interface, label string) (*Presence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adding a handler to the informer for %s: %w", Definitions.Resource, err)
 	}
+	p.handled = handled
 	return p, nil
 }
 
@@ -99,8 +102,8 @@ func (p *Presence) OnChange(f func()) {
 // Run watches until the context ends.
 func (p *Presence) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
-// Synced says whether it is known what exists.
-func (p *Presence) Synced() bool { return p.informer.HasSynced() }
+// Synced says whether it is known what exists. The informer's own HasSynced does not: it does not wait for the handler.
+func (p *Presence) Synced() bool { return p.handled.HasSynced() }
 
 // Has says whether all of the named definitions exist, as far as is known.
 func (p *Presence) Has(names ...string) bool {
@@ -157,7 +160,7 @@ func (p *Presence) While(ctx context.Context, names []string, run func(context.C
 	var stop context.CancelFunc
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	if !cache.WaitForCacheSync(ctx.Done(), p.informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), p.Synced) {
 		return
 	}
 	if !p.Has(names...) {

@@ -94,7 +94,7 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	merged = excess(t.updates, len(t.base))
 	t.merge(merged)
 	f = &fold{
-		ctx: ctx, o: o, track: t, key: key, since: since, now: now, confirmed: t.confirmed,
+		ctx: ctx, o: o, track: t, key: key, since: since, now: now, confirmed: t.confirmed, behind: t.behind,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled,
 		patient: !o.Once && (t.held.IsZero() || now.Sub(t.held) < holdFor),
@@ -123,6 +123,7 @@ func (o *Observer) end(f *fold) bool {
 	case t.held.IsZero():
 		t.held = f.now
 	}
+	t.behind = nil
 	if o.IsLeaderFor(f.key) { // otherwise, only the ledger counts
 		for uid, u := range f.memories {
 			delete(t.unsaved, uid)
@@ -135,6 +136,9 @@ func (o *Observer) end(f *fold) bool {
 			t.unsaved[uid] = u
 		}
 		t.waiting = f.waiting
+		if len(t.updates) > 0 {
+			t.behind = f.behind
+		}
 		known := f.remembered()
 		maps.DeleteFunc(t.waiting, func(uid types.UID,
 			w map[lifecycle.Wait]time.Time,

@@ -71,6 +71,9 @@ type track struct {
 	// past holds the UIDs that the root has had, oldest first, as long as parts that
 	// belong to one may still arrive.
 	past []types.UID
+	// behind says what came after an object whose end this process journaled, while updates of it are left; nil if there
+	// are none.
+	behind *behind
 	// held is since when the first update has been waiting for a part, zero if it is not.
 	held time.Time
 	// unsaved holds memories that are ahead of the ledger, by UID; nil if none is.

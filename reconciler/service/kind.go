@@ -298,10 +298,11 @@ func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, e
 	return "", fmt.Errorf("reading Service %s: the kind is not served at the moment: %w", key, err)
 }
 
-// isObject distinguishes "no such object" from "no such kind".
+// isObject distinguishes "no such object" from "no such kind". The client gives the name of the object to both.
 func (*Kind) isObject(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name &&
+		!apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // fetch asks the API server for Revisions, and returns them as parts. One that is gone is

@@ -25,7 +25,7 @@ type memory struct {
 	kind *Kind
 }
 
-var _ observer.Memory = memory{}
+var _ observer.Belated = memory{}
 
 // Recall implements observer.Kind.
 func (k *Kind) Recall(stored []byte) (observer.Memory, error) {
@@ -63,6 +63,12 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 // End implements observer.Memory.
 func (m memory) End(_ context.Context, at time.Time) (observer.Result, error) {
 	return m.result(lifecycle.Next(m.kind.settings.Rules(), m.Memory, lifecycle.Snapshot{Gone: true}, at)), nil
+}
+
+// Belated implements observer.Belated: the deletion of a Service ends the runs of its gates.
+func (m memory) Belated(p observer.Part, at time.Time) observer.Result {
+	verdicts, _ := p.Value.([]lifecycle.Verdict) // nil of any other part
+	return m.result(lifecycle.Belated(m.Memory, verdicts, at))
 }
 
 // Replay implements observer.Memory.
