@@ -21,7 +21,7 @@ import (
 const (
 	// NoRun: the gate has not started a run yet. Ask again.
 	NoRun = "NoRun"
-	// NewSplit: the last run judged another split or other Revisions, and the next run has not started. Ask again.
+	// NewSplit: the last run judged something else, and the next run has not started. Ask again.
 	NewSplit = "NewSplit"
 )
 
