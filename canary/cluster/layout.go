@@ -60,11 +60,6 @@ func (p *Placement) AddTo(c *lifecycle.Cluster) {
 
 // LayoutOf returns the location of all shards. The observation of these answers must be Whole.
 func LayoutOf(uid types.UID, pods []*Pod, answers map[string]Answer) Layout {
-	l := Layout{UID: uid, Declared: Newest(pods).Declared}
-	if l.Declared.Placement == "" {
-		return l
-	}
-	l.Owners = map[string]map[string]string{}
 	members, unreachable, oldest := map[string]Member{}, map[string]bool{}, map[string]bool{}
 	for _, a := range answers {
 		if len(a.Members.Members) == 0 {
@@ -80,11 +75,14 @@ func LayoutOf(uid types.UID, pods []*Pod, answers map[string]Answer) Layout {
 			unreachable[u.Node] = true
 		}
 	}
+	maps.DeleteFunc(members, func(_ string, m Member) bool { return m.Status == "Removed" })
+	l := Layout{UID: uid, Declared: Newest(joined(pods, members)).Declared}
+	if l.Declared.Placement == "" {
+		return l
+	}
+	l.Owners = map[string]map[string]string{}
 	addresses := map[string]string{}
 	for _, address := range slices.Sorted(maps.Keys(members)) {
-		if members[address].Status == "Removed" {
-			continue
-		}
 		for _, s := range pods {
 			if s.IP == "" || s.IP != host(address) {
 				continue
@@ -115,6 +113,20 @@ func LayoutOf(uid types.UID, pods []*Pod, answers map[string]Answer) Layout {
 		l.Oldest = slices.Collect(maps.Keys(oldest))[0]
 	}
 	return l
+}
+
+// joined returns the pods that are members; all if none is. A Revision that never starts has no say in the plan of those
+// that run.
+func joined(pods []*Pod, members map[string]Member) []*Pod {
+	addresses := map[string]bool{}
+	for address := range members {
+		addresses[host(address)] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(pods), func(s *Pod) bool { return !addresses[s.IP] })
+	if len(out) == 0 {
+		return pods
+	}
+	return out
 }
 
 // order orders the statuses of a member. Nodes learn of a change at different times, but a status never

@@ -207,11 +207,12 @@ func TestPodThatNeverStarts(t *testing.T) {
 		"no pod answers":           {func(s *fakeCluster, _ *Pod) { clear(s.answers) }, false},
 	} {
 		s := newFakeCluster(v1alpha1.RuntimePekko)
-		s.pod("10.0.0.1", 1)
-		s.pod("10.0.0.2", 2)
+		for i, ip := range []string{"10.0.0.1", "10.0.0.2"} {
+			s.pod(ip, int64(i+1)).Declared.Placement = v1alpha1.PlacementEnforce
+		}
 		s.say("10.0.0.1", "10.0.0.2")
 		starts := s.pod("10.0.0.3", 3)
-		starts.Ready, starts.Declared.Placement = false, v1alpha1.PlacementEnforce
+		starts.Ready = false
 		s.answers[starts.IP] = refused
 		c.change(s, starts)
 		o := s.observe()
@@ -224,7 +225,8 @@ func TestPodThatNeverStarts(t *testing.T) {
 		if o.starting[starts.IP] == "" {
 			t.Errorf("%s: the cluster may count as settled", name)
 		}
-		if l := LayoutOf("uid", s.pods, s.answers); len(l.Members) != 2 || l.Oldest != at("10.0.0.1") {
+		if l := LayoutOf("uid", s.pods, s.answers); len(l.Members) != 2 || l.Oldest != at("10.0.0.1") ||
+			l.Declared.Placement != v1alpha1.PlacementEnforce {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}

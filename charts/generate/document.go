@@ -61,8 +61,8 @@ func (d *document) deployment() {
 	if d.name() == "controller" {
 		// The number of buckets takes effect with a restart. Replicas with different ones would lead the same Services.
 		d.before("    spec:", "      annotations:", `        {{- merge (dict "checksum/config-leader-election" `+
-			`(list $.Values.config.leaderElection (min 10 (int $.Values.controller.replicas)) | toJson | sha256sum)) `+
-			`$.Values.controller.podAnnotations | toYaml | nindent 8 }}`)
+			`(list ($.Values.config.leaderElection | default dict) (min 10 (int $.Values.controller.replicas)) | toJson | sha256sum)) `+
+			`($.Values.controller.podAnnotations | default dict) | toYaml | nindent 8 }}`)
 	} else {
 		d.before("    spec:", expression("      {{- with VALUES.podAnnotations }}"),
 			"      annotations: {{- toYaml . | nindent 8 }}", "      {{- end }}")
@@ -134,6 +134,7 @@ func (d *document) labels(given string) {
 		return
 	}
 	out := append(slices.Clone(d.lines[:from+1]), "    {{- with "+given+" }}{{ toYaml . | nindent 4 }}{{ end }}")
+	given = "(" + given + " | default dict)"
 	for _, line := range d.lines[from+1 : to] {
 		found := label.FindStringSubmatch(line)
 		if found == nil {
@@ -214,7 +215,7 @@ func (d *document) configMap() {
 		d.failed("ConfigMap %s has no data", d.name())
 		return
 	}
-	given := "$.Values.config." + value
+	given := "($.Values.config." + value + " | default dict)"
 	out := append(slices.Clone(d.lines[:from+1]), "  {{- with "+given+" }}{{ toYaml . | nindent 2 }}{{ end }}")
 	var open bool
 	for i, line := range d.lines[from+1 : to] {
@@ -245,7 +246,7 @@ func (d *document) podMonitor() {
 	if d.name() == "doorbell" || d.name() == "core" {
 		return
 	}
-	const given = "$.Values.monitoring.podMonitors.endpoint"
+	const given = "($.Values.monitoring.podMonitors.endpoint | default dict)"
 	var out []string
 	for _, line := range d.lines {
 		switch {

@@ -166,13 +166,14 @@ func (r *Rule) runs() metadata.ResourceInterface {
 	return r.metadata.Resource(v1alpha1.GateRunResource).Namespace(r.system)
 }
 
-// inProgress is the reason that a CanaryGateRun gives, unless it only keeps what a finished run measured.
+// inProgress is the reason that a CanaryGateRun gives, unless it only keeps what a finished run measured. That of a run
+// that has just ended stays until the journal must have the verdict.
 func inProgress(o *metav1.PartialObjectMetadata) []string {
 	if _, finished := o.Labels[v1alpha1.FinishedRunLabel]; finished {
 		return nil
 	}
 	of := v1alpha1.RunOwner(o)
-	return []string{fmt.Sprintf("%s %s/%s has a run in progress", of.Kind, of.Namespace, of.Name)}
+	return []string{fmt.Sprintf("%s %s/%s has a run in progress, or one that has just ended", of.Kind, of.Namespace, of.Name)}
 }
 
 // gate returns the reasons that a gate gives: a run in progress, or its Service. It is one of all gates of its

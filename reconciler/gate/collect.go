@@ -86,14 +86,23 @@ func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) er
 	if found && run.InProgress() && now.Sub(run.StartTime.Time) < recordGracePeriod {
 		return nil // the status may not mention a new run yet
 	}
-	if told, known := g.reporter.tell(o.Namespace, run); !known || now.Sub(told) < recordGracePeriod {
-		return nil // if this process dies, the next one reports the verdict, no matter how much later
-	}
 	if err := g.keep(ctx, record); err != nil {
 		return err
 	}
+	switch told, known := g.reporter.tell(o.Namespace, run); {
+	case !known && now.Sub(run.CompletionTime.Time) < reportPeriod:
+		return nil
+	case known && now.Sub(told) < recordGracePeriod:
+		return nil // if this process dies, the next one reports the verdict, no matter how much later
+	}
 	g.records.remember(name, nil)
-	return g.records.remove(ctx, name, record.UID, record.ResourceVersion)
+	if err := g.records.remove(ctx, name, record.UID, record.ResourceVersion); err != nil {
+		return err
+	}
+	if run != nil {
+		g.copied.Delete(run.ID)
+	}
+	return nil
 }
 
 // underWay reports whether the owner has a run in progress, and whether it still exists.

@@ -151,6 +151,28 @@ func TestCustomRuns(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	})
+	th.act("deleted with its verdict", func(t *testing.T) {
+		s := th.service("announced")
+		th.gate("announced", false)
+		th.ask("announced", customRef+`,"name":"announced"}}`)
+		th.judging("announced")
+		s.Serve(stage.Canary, 200, 0)
+		s.Serve(stage.Baseline, 200, 0)
+		g := th.stands("announced", func(g *v1alpha1.CanaryGate) bool {
+			return g.Status.Latest != nil && g.Status.Latest.Verdict == verdict.Pass
+		})
+		// The gate has not taken note of it yet.
+		stop()
+		g.Status.Latest.Verdict = verdict.Running
+		_, err := th.gates.UpdateStatus(t.Context(), g, metav1.UpdateOptions{})
+		must(t, err)
+		must(t, th.runs.Delete(t.Context(), "announced", metav1.DeleteOptions{}))
+		stop = th.process()
+		l := th.stands("announced", func(g *v1alpha1.CanaryGate) bool { return g.Status.Latest.Verdict != verdict.Running }).Status.Latest
+		if l.Verdict != verdict.Pass || l.CustomRun != "announced" {
+			t.Errorf("%+v", l)
+		}
+	})
 	th.act("CustomRuns of others", func(t *testing.T) {
 		foreign := th.ask("foreign", `{"customRef":{"apiVersion":"example.dev/v1","kind":"Other"}}`)
 		elsewhere := th.ask("elsewhere", embedded("elsewhere", ""))

@@ -110,6 +110,8 @@ type Gate struct {
 	records *records
 	// kept says that what a finished run measured was kept since the last prune.
 	kept atomic.Bool
+	// copied has the IDs of finished runs whose record exists, and that were kept.
+	copied sync.Map
 	// quiet is until when nothing has happened since the last window of a run, by its ID.
 	quiet sync.Map
 }

@@ -25,12 +25,25 @@ const (
 	pruneEvery = 15
 )
 
-// keep keeps what a finished run measured, in a CanaryGateRun of its own. It may be called again.
+// keep keeps what a finished run measured, in a CanaryGateRun of its own. It may be called again as long as the record of
+// the run exists: what was pruned meanwhile does not come back.
 func (g *Gate) keep(ctx context.Context, record *v1alpha1.CanaryGateRun) error {
 	run := record.Status.Run
 	if run == nil || run.CompletionTime == nil || run.Evidence == nil {
 		return nil
 	}
+	if _, done := g.copied.Load(run.ID); done {
+		return nil
+	}
+	if err := g.copyRun(ctx, record); err != nil {
+		return err
+	}
+	g.copied.Store(run.ID, true)
+	return nil
+}
+
+func (g *Gate) copyRun(ctx context.Context, record *v1alpha1.CanaryGateRun) error {
+	run := record.Status.Run
 	of := record.Spec
 	gate, err := g.find(ctx, of.Namespace, run.Gate)
 	switch {

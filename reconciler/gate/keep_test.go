@@ -111,6 +111,26 @@ func TestKeepingIsTriedAgain(t *testing.T) {
 	})
 }
 
+// What was pruned does not come back as long as the record of the run stays.
+func TestPrunedRunStaysAway(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, _, record string) {
+		g := h.process()
+		h.fail(g)
+		names := h.finished()
+		if len(names) != 1 {
+			t.Fatalf("%q is kept", names)
+		}
+		h.remove(recordPath + names[0])
+		h.kept(record, true)
+		h.collect(g)
+		h.kept(record, false)
+		if names := h.finished(); len(names) != 0 {
+			t.Errorf("%q is kept", names)
+		}
+	})
+}
+
 // A quota or a policy that refuses for good what is kept holds up neither the next run nor the records of others.
 func TestKeepingIsRefused(t *testing.T) {
 	t.Parallel()

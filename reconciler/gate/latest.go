@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -93,6 +94,16 @@ func (s *gateSync) endDeleted(ctx context.Context, runs []gateRun) {
 	}
 	u, err := s.Runs.Resource(customrun.Resource).Namespace(s.gate.Namespace).Get(ctx, latest.CustomRun, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) || err == nil && strings.HasPrefix(latest.ID, string(u.GetUID())+"-") {
+		return
+	}
+	// It may have reached a verdict, and been deleted before this gate took note.
+	by := owner{Kind: ofCustomRun, UID: types.UID(latest.ID[:max(0, strings.LastIndexByte(latest.ID, '-'))])}
+	record, err := s.records.client.Get(ctx, by.recordName(), metav1.GetOptions{})
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return
+	case err == nil && record.Status.Run != nil && record.Status.Run.ID == latest.ID && record.Status.Run.CompletionTime != nil:
+		s.status.Latest = summarize(record.Status.Run, latest.CustomRun)
 		return
 	}
 	latest.Verdict, latest.Reasons, latest.Missing = verdict.Inconclusive, []string{Cancelled}, nil

@@ -248,6 +248,22 @@ monitoring:
 	}
 }
 
+// Helm deletes what is null, also defaults.
+func TestNullIsTheDefault(t *testing.T) {
+	t.Parallel()
+	const all = "sidecar: {enabled: true}\nproxy: {httpProxy: 'http://proxy.example.com:3128'}\n"
+	compare(t, "null", rendered(t, all+`
+monitoring: {podMonitors: {enabled: true}, rules: {enabled: true}, dashboards: {enabled: true}}
+`), rendered(t, all+`
+controller: {env: null, podAnnotations: null}
+monitoring:
+  podMonitors: {enabled: true, labels: null, endpoint: null}
+  rules: {enabled: true, labels: null}
+  dashboards: {enabled: true, labels: null}
+config: {leaderElection: null, cdevents: null, canary: null, logging: null, observability: null, sidecars: null}
+`))
+}
+
 // A chart that depends on this one turns it off by a condition, as "condition: knative-cdevents.enabled".
 func TestChartOfCharts(t *testing.T) {
 	t.Parallel()

@@ -167,7 +167,7 @@ func (w *watched) certificateExpires() {
 		var seconds float64
 		w.must(kit.Wait(ctx, time.Minute, "the webhook's metrics", func(ctx context.Context) error {
 			// Both replicas read the same certificate.
-			all, err := suite.Prometheus.Query(ctx, "cdevents_webhook_certificate_expiration_timestamp_seconds")
+			all, err := suite.Prometheus.Query(ctx, `cdevents_webhook_certificate_expiration_timestamp_seconds{webhook="webhook"}`)
 			if err == nil && (len(all) != 2 || all[0].Value[1] != all[1].Value[1] || !strings.HasPrefix(all[0].Metric["pod"], "webhook-")) {
 				return kit.NotYet("they are %v", all)
 			}

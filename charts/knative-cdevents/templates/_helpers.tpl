@@ -46,7 +46,7 @@ server. */ -}}
 {{- end -}}
 {{- $given := list -}}
 {{- range .of.env -}}{{- $given = append $given .name -}}{{- end -}}
-{{- $all := .of.env -}}
+{{- $all := .of.env | default list -}}
 {{- range $env -}}{{- if not (has .name $given) -}}{{- $all = append $all . -}}{{- end -}}{{- end -}}
 {{- with $all -}}{{- toYaml . -}}{{- end -}}
 {{- end -}}

@@ -106,7 +106,7 @@ func outcomeOf(w *recorder, r *http.Request, complete, early bool) int {
 	case !complete || w.status >= http.StatusInternalServerError:
 		gone := r.Context().Err() != nil // the client, or queue-proxy, did not wait any longer
 		switch {
-		case gone && early && w.status > 0 && w.status < http.StatusInternalServerError:
+		case gone && early && w.status > 0 && w.status < http.StatusInternalServerError && w.Header().Get("Content-Length") == "":
 			return ok // as a browser that leaves a page ends its stream of events
 		case gone:
 			return timedOut

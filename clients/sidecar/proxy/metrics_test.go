@@ -79,19 +79,21 @@ func TestOutcomes(t *testing.T) {
 		grpc                  string
 		complete, gone, early bool
 		want                  int
+		length                string
 	}{
-		"answered":                            {200, "", true, false, true, ok},
-		"refused":                             {404, "", true, false, true, ok},
-		"failed":                              {500, "", true, false, true, failed},
-		"a call that failed":                  {200, "13", true, false, true, failed},
-		"a call whose deadline passed":        {200, "4", true, false, true, timedOut},
-		"the container ends in the middle":    {200, "", false, false, true, failed},
-		"the client ends a stream":            {200, "", false, true, true, ok},
-		"a stream ends with the time-out":     {200, "", false, true, false, timedOut},
-		"a WebSocket ends":                    {101, "", false, true, true, ok},
-		"no answer, and the client gives up":  {0, "", false, true, true, timedOut},
-		"an error, since the client has gone": {502, "", true, true, true, timedOut},
-		"a time-out":                          {504, "", true, false, true, timedOut},
+		"answered":                            {200, "", true, false, true, ok, ""},
+		"refused":                             {404, "", true, false, true, ok, ""},
+		"failed":                              {500, "", true, false, true, failed, ""},
+		"a call that failed":                  {200, "13", true, false, true, failed, ""},
+		"a call whose deadline passed":        {200, "4", true, false, true, timedOut, ""},
+		"the container ends in the middle":    {200, "", false, false, true, failed, ""},
+		"the client ends a stream":            {200, "", false, true, true, ok, ""},
+		"an answer hangs, which is no stream": {200, "", false, true, true, timedOut, "1000"},
+		"a stream ends with the time-out":     {200, "", false, true, false, timedOut, ""},
+		"a WebSocket ends":                    {101, "", false, true, true, ok, ""},
+		"no answer, and the client gives up":  {0, "", false, true, true, timedOut, ""},
+		"an error, since the client has gone": {502, "", true, true, true, timedOut, ""},
+		"a time-out":                          {504, "", true, false, true, timedOut, ""},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		if c.gone {
@@ -100,6 +102,9 @@ func TestOutcomes(t *testing.T) {
 		w := &recorder{ResponseWriter: httptest.NewRecorder(), status: c.status}
 		if c.grpc != "" {
 			w.Header().Set("Grpc-Status", c.grpc)
+		}
+		if c.length != "" {
+			w.Header().Set("Content-Length", c.length)
 		}
 		got := outcomeOf(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), c.complete, c.early)
 		if got != c.want {
