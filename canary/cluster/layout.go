@@ -115,8 +115,8 @@ func LayoutOf(uid types.UID, pods []*Pod, answers map[string]Answer) Layout {
 	return l
 }
 
-// joined returns the pods that are members; all if none is. A Revision that never starts has no say in the plan of those
-// that run.
+// joined returns the pods that are members; all if none is. A Revision that never starts has no say in the plan of
+// those that run.
 func joined(pods []*Pod, members map[string]Member) []*Pod {
 	addresses := map[string]bool{}
 	for address := range members {

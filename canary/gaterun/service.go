@@ -64,7 +64,8 @@ func (s *Service) JudgedBy(run *v1alpha1.GateRun, pair Pair) bool {
 	if reason, _ := superseded(run, s); reason != "" || run.SplitEndTime != nil {
 		return false
 	}
-	return s.Rollout || run.Canary == object(pair.Canary) && (run.Baseline == nil || *run.Baseline == object(pair.Baseline))
+	return s.Rollout || run.Canary == object(pair.Canary) &&
+		(run.Baseline == nil || *run.Baseline == object(pair.Baseline))
 }
 
 // splits reports whether the traffic is still split as it was. The steps of a gradual

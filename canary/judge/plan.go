@@ -130,7 +130,8 @@ type Window struct {
 	Planned Planned
 	// RequestTimeout is the timeout of the canary's requests.
 	RequestTimeout time.Duration
-	// Unsettled means that shards were being handed over. With UnsettledUnknown, it is taken to be as in the window before.
+	// Unsettled means that shards were being handed over. With UnsettledUnknown, it is taken to be as in the window
+	// before.
 	Unsettled, UnsettledUnknown bool
 	// Unanswering counts the canary's serving pods whose counts are unknown: they cannot be scraped, or do not
 	// tell them.

@@ -25,8 +25,8 @@ import (
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 )
 
-// New returns the constructor of a controller that renews the certificate in a Secret, as every Knative webhook does, and
-// reports until when it is valid. The component is the label webhook of its gauge.
+// New returns the constructor of a controller that renews the certificate in a Secret, as every Knative webhook does,
+// and reports until when it is valid. The component is the label webhook of its gauge.
 func New(component, secret string) injection.ControllerConstructor {
 	return func(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 		lister := secretinformer.Get(ctx).Lister().Secrets(system.Namespace())

@@ -185,8 +185,8 @@ func (g *Gate) everyResync(ctx context.Context, f func()) {
 	}
 }
 
-// stopping reports whether the process ends. The next leader continues. The caches are dropped then, so whoever has read
-// that a Service does not exist asks again.
+// stopping reports whether the process ends. The next leader continues. The caches are dropped then, so whoever has
+// read that a Service does not exist asks again.
 func (g *Gate) stopping() bool {
 	select {
 	case <-g.Stopping:

@@ -25,8 +25,8 @@ const (
 	pruneEvery = 15
 )
 
-// keep keeps what a finished run measured, in a CanaryGateRun of its own. It may be called again as long as the record of
-// the run exists: what was pruned meanwhile does not come back.
+// keep keeps what a finished run measured, in a CanaryGateRun of its own. It may be called again as long as the record
+// of the run exists: what was pruned meanwhile does not come back.
 func (g *Gate) keep(ctx context.Context, record *v1alpha1.CanaryGateRun) error {
 	run := record.Status.Run
 	if run == nil || run.CompletionTime == nil || run.Evidence == nil {

@@ -84,15 +84,16 @@ func (s *gateSync) latest(runs []gateRun) *v1alpha1.GateLatest {
 	return summarize(newest.GateRun, newest.customRun)
 }
 
-// endDeleted ends latest if its CustomRun was deleted during the run, as nothing else would. Only the API server can say
-// so: the cache may be behind.
+// endDeleted ends latest if its CustomRun was deleted during the run, as nothing else would. Only the API server can
+// say so: the cache may be behind.
 func (s *gateSync) endDeleted(ctx context.Context, runs []gateRun) {
 	latest := s.status.Latest
 	if latest == nil || latest.CustomRun == "" || latest.Verdict != verdict.Running || !s.runs.informer().HasSynced() ||
 		slices.ContainsFunc(runs, func(r gateRun) bool { return r.ID == latest.ID }) {
 		return
 	}
-	u, err := s.Runs.Resource(customrun.Resource).Namespace(s.gate.Namespace).Get(ctx, latest.CustomRun, metav1.GetOptions{})
+	all := s.Runs.Resource(customrun.Resource).Namespace(s.gate.Namespace)
+	u, err := all.Get(ctx, latest.CustomRun, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) || err == nil && strings.HasPrefix(latest.ID, string(u.GetUID())+"-") {
 		return
 	}
@@ -102,9 +103,11 @@ func (s *gateSync) endDeleted(ctx context.Context, runs []gateRun) {
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return
-	case err == nil && record.Status.Run != nil && record.Status.Run.ID == latest.ID && record.Status.Run.CompletionTime != nil:
-		s.status.Latest = summarize(record.Status.Run, latest.CustomRun)
-		return
+	case err == nil:
+		if run := record.Status.Run; run != nil && run.ID == latest.ID && run.CompletionTime != nil {
+			s.status.Latest = summarize(run, latest.CustomRun)
+			return
+		}
 	}
 	latest.Verdict, latest.Reasons, latest.Missing = verdict.Inconclusive, []string{Cancelled}, nil
 	latest.Message = fmt.Sprintf("CustomRun %q was deleted before a verdict was reached", latest.CustomRun)

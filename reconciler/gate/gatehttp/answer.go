@@ -15,7 +15,8 @@ import (
 )
 
 // Reasons for the lack of a verdict on the current split, in addition to those of a run, and to what is wrong with a
-// gate: NoSplit, TrafficUnknown, RevisionNotInSplit, SameRevision, GateSuspended, InvalidSpec and those of its template.
+// gate: NoSplit, TrafficUnknown, RevisionNotInSplit, SameRevision, GateSuspended, InvalidSpec and those of its
+// template.
 //
 //reasons:table HTTP/Answer
 const (

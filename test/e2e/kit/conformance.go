@@ -108,7 +108,7 @@ func (c *Conformance) Run(ctx context.Context, namespace string, annotations map
 		chosen = "^(" + strings.Join(failed, "|") + ")$"
 	}
 	if len(results) == 0 {
-		return nil, out, fmt.Errorf("no conformance test ran\n%s", tail(out, 30))
+		return nil, out, fmt.Errorf("no conformance test ran\n%s", tail(out))
 	}
 	return results, out, nil
 }
@@ -131,7 +131,7 @@ func (c *Conformance) attempt(ctx context.Context, namespace, kubeconfig, chosen
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
-		return string(out), fmt.Errorf("running the conformance tests: %w\n%s", err, tail(string(out), 30))
+		return string(out), fmt.Errorf("running the conformance tests: %w\n%s", err, tail(string(out)))
 	}
 	return string(out), nil
 }

@@ -163,13 +163,14 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	}
 	if err != nil {
 		// Some programs print what is wrong, such as kubectl cdevents check.
-		return "", fmt.Errorf("%s %s: %w\n%s\n%s", filepath.Base(name), strings.Join(args, " "), err, tail(string(out), 30), tail(said.String(), 30))
+		return "", fmt.Errorf("%s %s: %w\n%s\n%s",
+			filepath.Base(name), strings.Join(args, " "), err, tail(string(out)), tail(said.String()))
 	}
 	return string(out), nil
 }
 
-// tail returns the last lines of a text.
-func tail(text string, lines int) string {
+// tail returns the last 30 lines of a text.
+func tail(text string) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	return strings.Join(all[max(0, len(all)-30):], "\n")
 }
