@@ -71,6 +71,17 @@ func (t *timing) sinceCreation(w Wait, created time.Time, limit time.Duration) t
 	return t.since(w, created, limit)
 }
 
+// awaited is since for what another process has stored that it waits for, however long ago that is. If it waits from now
+// on, or another clock was ahead, stored is set, and is to be written.
+func (t *timing) awaited(w Wait, stored *time.Time, limit time.Duration) time.Time {
+	began := *stored
+	if began.IsZero() || began.After(t.now) {
+		began = t.now
+		*stored = began.UTC().Truncate(time.Microsecond) // as it is stored
+	}
+	return t.since(w, began, max(limit, t.now.Sub(began)))
+}
+
 // absent notes that what counts from the creation of the object is not there.
 func (t *timing) absent() {
 	if _, known := (*t.waits)[waitAnew]; !known {
