@@ -27,6 +27,8 @@ type ordeal struct {
 	told     []Transition
 	log      []string
 	baseline bool
+	// died says that a write was lost, with what the process had seen.
+	died bool
 
 	open map[Incident]Transition
 	// since is when each kind of trouble was first seen without a break, and in place since when the present
@@ -124,6 +126,7 @@ func (o *ordeal) fold() (wake time.Time) {
 	save := len(r.Transitions) > 0 || !r.Memory.Covers(o.waiting) || o.stored == nil && (!o.now.Excluded || r.Memory.Announced)
 	if save && o.chance(5) {
 		o.log = append(o.log, "died before the write")
+		o.died = true
 		o.waiting = had
 		return o.at.Add(time.Second)
 	}
@@ -199,7 +202,7 @@ func (o *ordeal) check(had EnvironmentMemory, t Transition) {
 	case IncidentDetected:
 		kind := t.Incident.Kind
 		limit := o.rules.limit(kind)
-		if since, ok := o.since[kind]; !ok || kind != EnvironmentNotCreated && o.at.Sub(since) < limit {
+		if since, ok := o.since[kind]; !ok || (kind != EnvironmentNotCreated || !o.died) && o.at.Sub(since) < limit {
 			o.fail("%s is detected, since %s", kind, since)
 		}
 		if _, is := o.open[kind]; is {

@@ -67,8 +67,7 @@ func NextEnvironment(rules Rules, m EnvironmentMemory, s EnvironmentSnapshot, at
 	}
 	b.observe()
 	if s.Excluded {
-		b.m.Waits = nil
-		b.notToBeCreated()
+		b.m.Waits, b.m.AwaitedSince = nil, time.Time{}
 		return b.result()
 	}
 	if m.Excluded {
@@ -180,7 +179,6 @@ func (b *environmentBuilder) created() {
 		return
 	}
 	delete(b.m.Waits, waitReady)
-	delete(b.m.Waits, waitAnew)
 	b.m.Created = true
 	if b.m.Observed {
 		return
@@ -252,7 +250,7 @@ func (b *environmentBuilder) trouble() {
 		for _, kind := range environmentIncidents {
 			delete(b.m.Waits, incidentWait(kind))
 		}
-		b.notToBeCreated()
+		b.m.AwaitedSince = time.Time{}
 		return
 	}
 	for _, kind := range environmentIncidents {
@@ -262,7 +260,7 @@ func (b *environmentBuilder) trouble() {
 		case now == nil || !b.concerns(kind):
 			delete(b.m.Waits, incidentWait(kind))
 			if kind == EnvironmentNotCreated {
-				b.notToBeCreated()
+				b.m.AwaitedSince = time.Time{}
 			}
 			if episode != nil {
 				b.resolve(kind, episode, "")
@@ -273,13 +271,6 @@ func (b *environmentBuilder) trouble() {
 	}
 }
 
-// notToBeCreated notes that the environment is not late, whether or not it was.
-func (b *environmentBuilder) notToBeCreated() {
-	if !b.m.Created {
-		b.absent()
-	}
-}
-
 // await announces trouble once it has lasted for its limit.
 func (b *environmentBuilder) await(kind Incident, why Trouble) {
 	limit := b.rules.limit(kind)
@@ -287,8 +278,8 @@ func (b *environmentBuilder) await(kind Incident, why Trouble) {
 		return
 	}
 	var since time.Time
-	if kind == EnvironmentNotCreated && b.m.Last != nil {
-		since = b.sinceCreation(incidentWait(kind), b.m.Last.Time, limit)
+	if kind == EnvironmentNotCreated {
+		since = b.awaited(incidentWait(kind), &b.m.AwaitedSince, limit)
 	} else {
 		since = b.since(incidentWait(kind), b.now, limit)
 	}

@@ -297,9 +297,41 @@ func TestEnvironmentThatIsNotCreated(t *testing.T) {
 		p.see(meanwhile)
 		p.seeAt(meanwhile, p.at.Add(time.Hour))
 		p.see(declared())
-		if got := p.wake.Sub(p.at); got != p.rules.EnvironmentNotCreatedAfter {
+		began = p.at
+		if got := p.wake.Sub(began); got != p.rules.EnvironmentNotCreatedAfter {
 			t.Errorf("wakes after %s", got)
 		}
+		again := p.m
+		p.see(declared())
+		if p.m.Waits = again.Waits; !p.m.Covers(again) {
+			t.Errorf("it is written again that it is awaited: %+v, after %+v", p.m, again)
+		}
+		p.m.Waits = nil // another process leads
+		p.see(declared())
+		if want := began.Add(p.rules.EnvironmentNotCreatedAfter); !p.wake.Equal(want) {
+			t.Errorf("another leader wakes at %s, want %s", p.wake, want)
+		}
+		p.m.Waits = nil
+		p.seeAt(declared(), began.Add(time.Hour), IncidentDetected)
+
+		// Another process leads before the first has seen that it goes on.
+		p = provision(t)
+		p.see(declared(), ClusterAPIClusterCreated)
+		p.see(meanwhile)
+		p.m.Waits = nil
+		p.seeAt(declared(), p.at.Add(time.Hour))
+		if got := p.wake.Sub(p.at); got != p.rules.EnvironmentNotCreatedAfter {
+			t.Errorf("the leader after a pause wakes after %s", got)
+		}
+	}
+
+	// An entry of an earlier release does not say since when.
+	p = provision(t)
+	p.see(declared(), ClusterAPIClusterCreated)
+	p.m.Waits, p.m.AwaitedSince = nil, time.Time{}
+	p.seeAt(declared(), p.at.Add(time.Hour))
+	if got := p.wake.Sub(p.at); got != p.rules.EnvironmentNotCreatedAfter {
+		t.Errorf("after an upgrade, it wakes after %s", got)
 	}
 }
 

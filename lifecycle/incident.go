@@ -170,8 +170,8 @@ func (b *builder) trouble() {
 		case !known:
 		case now == nil:
 			delete(b.m.Waits, incidentWait(kind))
-			if kind == NotDeployed {
-				b.absent()
+			if kind == NotDeployed && (b.m.Deployed || b.s.Ready || b.m.Episodes[FailedRollout] != nil) {
+				b.m.AwaitedSince = time.Time{}
 			}
 			if episode != nil {
 				b.resolve(kind, episode, "")
@@ -189,8 +189,8 @@ func (b *builder) awaitIncident(kind Incident, now *Trouble) {
 		return
 	}
 	var since time.Time
-	if kind == NotDeployed && b.m.Last != nil {
-		since = b.sinceCreation(incidentWait(kind), b.m.Last.Time, limit)
+	if kind == NotDeployed {
+		since = b.awaited(incidentWait(kind), &b.m.AwaitedSince, limit)
 	} else {
 		since = b.since(incidentWait(kind), b.now, limit)
 	}

@@ -218,6 +218,7 @@ func (b *builder) created() {
 	}
 	b.m.Announced = true
 	b.milestone(Transition{Type: Created})
+	b.m.AwaitedSince = b.at
 }
 
 func (b *builder) revisions() {

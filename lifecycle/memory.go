@@ -62,6 +62,9 @@ type Memory struct {
 	// Former holds the earlier primaries, oldest first.
 	Former []Former `json:"former,omitempty"`
 
+	// AwaitedSince is since when the Service is to be deployed. It is zero while it is not: once it is Ready, and while a
+	// failed rollout that was announced says why it is not.
+	AwaitedSince time.Time `json:"awaitedSince,omitzero"`
 	// Last is the newest of Created, Deployed, Upgraded and RolledBack.
 	Last *TransitionRef `json:"last,omitempty"`
 	// Held counts steps of a gradual rollout that are not announced yet.
@@ -155,6 +158,7 @@ func (k KnownRevision) rank() int64 {
 func (m *Memory) MustSave(saved Memory) bool {
 	return !maps.Equal(m.Labels, saved.Labels) || !maps.Equal(m.Annotations, saved.Annotations) ||
 		len(m.URLs) == 0 && len(saved.URLs) > 0 || len(m.Episodes) < len(saved.Episodes) ||
+		saved.AwaitedSince.IsZero() && !m.AwaitedSince.IsZero() ||
 		// By the time it is announced, the Route may show something else.
 		(m.Pending == nil) != (saved.Pending == nil) || m.waitsReady() != saved.waitsReady() ||
 		// State that predates us and is not announced must not be announced later.

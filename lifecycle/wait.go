@@ -20,8 +20,6 @@ const (
 	waitShift    Wait = "shift"
 	// waitStable is over: the Service is known to have stayed Ready for long enough.
 	waitStable Wait = "stable"
-	// waitAnew is over, too: what counts from the creation of the object was not there, and begins anew when it comes.
-	waitAnew Wait = "anew"
 )
 
 func incidentWait(kind Incident) Wait { return Wait("incident/" + string(kind)) }
@@ -62,20 +60,15 @@ func (t *timing) since(w Wait, stored time.Time, limit time.Duration) time.Time 
 	return stored
 }
 
-// sinceCreation is since for what counts from the creation of the object, whichever processes have waited. If this one
-// knows that it was not there meanwhile, it counts as any other.
-func (t *timing) sinceCreation(w Wait, created time.Time, limit time.Duration) time.Time {
-	if _, anew := (*t.waits)[waitAnew]; !anew {
-		limit = max(limit, t.now.Sub(created))
+// awaited is since for what another process has stored that it waits for, however long ago that is. If it waits from now
+// on, or another clock was ahead, stored is set, and is to be written.
+func (t *timing) awaited(w Wait, stored *time.Time, limit time.Duration) time.Time {
+	began := *stored
+	if began.IsZero() || began.After(t.now) {
+		began = t.now
+		*stored = began.UTC().Truncate(time.Microsecond) // as it is stored
 	}
-	return t.since(w, created, limit)
-}
-
-// absent notes that what counts from the creation of the object is not there.
-func (t *timing) absent() {
-	if _, known := (*t.waits)[waitAnew]; !known {
-		t.startWait(waitAnew)
-	}
+	return t.since(w, began, max(limit, t.now.Sub(began)))
 }
 
 func (t *timing) wakeAt(at time.Time) {
@@ -126,8 +119,6 @@ func (b *builder) pruneWaits() {
 			return b.m.Pending == nil
 		case waitShift:
 			return b.m.Held == nil && !b.now.Before(b.shiftDue())
-		case waitAnew:
-			return b.m.Deployed
 		}
 		return false // incidents end their own waits
 	})

@@ -159,21 +159,42 @@ func TestWaitsFromTheCreationOutliveLeaders(t *testing.T) {
 		t.Errorf("wakes after %s", got)
 	}
 
-	// It begins anew after what was announced as something else, such as a Revision that was mended long after.
-	for _, lead := range []func(*story){
-		func(*story) {},
-		func(s *story) { took(s, time.Second); s.see(with(good, FailedRollout, NotDeployed)) },
+	// It begins anew after what was announced as something else, such as a Revision that was mended long after, and goes on
+	// from there.
+	next := func(s *story) { took(s, time.Second) }
+	for _, lead := range []struct{ before, after func(*story) }{
+		{func(*story) {}, func(*story) {}},
+		{func(s *story) { next(s); s.see(with(good, FailedRollout, NotDeployed)) }, func(*story) {}},
+		{next, func(*story) {}},
+		{func(*story) {}, next},
+		{next, next},
 	} {
 		s, _ = begin()
 		s.see(with(good, FailedRollout, NotDeployed))
 		s.seeAt(with(good, FailedRollout, NotDeployed), s.at.Add(s.rules.FailedRolloutAfter), IncidentDetected)
 		s.at = s.at.Add(time.Hour)
 		s.see(with(good, FailedRollout, NotDeployed))
-		lead(s)
+		lead.before(s)
 		s.see(bad, IncidentResolved)
-		if got := s.wake.Sub(s.at); got != s.rules.NotDeployedAfter {
+		mended := s.at
+		lead.after(s)
+		s.see(bad)
+		if got := s.wake.Sub(mended); got != s.rules.NotDeployedAfter {
 			t.Errorf("wakes after %s", got)
 		}
 		s.seeAt(bad, s.wake, IncidentDetected)
+	}
+
+	// Nor does it count while it is Ready, although nothing of its traffic is known.
+	s, _ = begin()
+	s.see(Snapshot{Generation: 1, Ready: true})
+	s.at = s.at.Add(time.Hour)
+	ready := s.m
+	s.see(bad)
+	if got := s.wake.Sub(s.at); got != s.rules.NotDeployedAfter {
+		t.Errorf("wakes after %s", got)
+	}
+	if again := Next(s.rules, s.m, bad, s.at).Memory; !s.m.MustSave(ready) || again.MustSave(s.m) {
+		t.Error("since when it is awaited must be saved once")
 	}
 }

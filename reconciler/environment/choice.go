@@ -26,6 +26,12 @@ func (w *Watch) compare(ctx context.Context) error {
 	for of := range chosen { // all of them before the first is watched: an object of one may belong to one of another
 		w.selected[of] = true
 	}
+	for in, f := range failed {
+		if before, ok := w.failed[in]; ok {
+			f.since = before.since
+			failed[in] = f
+		}
+	}
 	w.failed = failed
 	w.mu.Unlock()
 	for of, at := range chosen {
@@ -61,16 +67,15 @@ func (w *Watch) compare(ctx context.Context) error {
 	return errors.Join(err, unknown)
 }
 
-// chosen returns the kinds that are chosen and exist, and the groups that could not be looked up completely, with what is
-// known to be served of each.
-func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, failed map[string]group, err error) {
+// chosen returns the kinds that are chosen and exist, and the groups of which one may be that could not be looked up.
+func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, failed map[string]failure, err error) {
 	byName := map[string][]schema.GroupKind{}
 	for _, of := range w.Settings.EnvironmentKinds() {
 		byName[of.Group] = append(byName[of.Group], of)
 	}
-	out, failed = map[schema.GroupKind]Target{}, map[string]group{}
+	out, failed = map[schema.GroupKind]Target{}, map[string]failure{}
 	var errs []error
-	definitions, groups := w.Presence.Definitions(), map[string]group{}
+	definitions, groups := w.Presence.Definitions(), map[string]found{}
 	maps.DeleteFunc(w.resolved, func(name string, _ resolution) bool { return definitions[name].Version == "" })
 	for name, d := range definitions {
 		_, in, _ := strings.Cut(name, ".")
@@ -79,7 +84,7 @@ func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, fa
 		}
 		r, err := w.resolve(ctx, name, d, groups)
 		if err != nil {
-			errs, failed[in] = append(errs, err), groups[in]
+			errs, failed[in] = append(errs, err), failure{served: groups[in].served, since: w.Now()}
 			continue
 		}
 		if d.Label == "true" || slices.Contains(byName[in], r.of) {
@@ -125,29 +130,29 @@ type resolution struct {
 	target  Target
 }
 
-// resolve returns what a definition defines, in the version that the API server prefers. It asks for each group at most
-// once.
-func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition, groups map[string]group) (resolution,
+// resolve returns what a definition defines, in the version that the API server prefers of those that can be looked up. It
+// asks for each group at most once.
+func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition, groups map[string]found) (resolution,
 	error,
 ) {
-	if r, ok := w.resolved[name]; ok && r.version == d.Version && w.Now().Sub(r.at) < resolvedFor {
-		return r, nil
+	known, before := w.resolved[name]
+	same := before && known.version == d.Version
+	if same && w.Now().Sub(known.at) < resolvedFor {
+		return known, nil
 	}
 	plural, in, _ := strings.Cut(name, ".")
-	served, asked := groups[in]
-	if !asked {
-		var err error
-		if served, err = w.served(ctx, in); err != nil {
-			return resolution{}, err
-		}
-		groups[in] = served
-	}
-	found, version, ok := served.find(func(r metav1.APIResource) bool { return r.Name == plural })
-	if !ok {
+	f := w.lookUp(ctx, in, groups)
+	resource, version, ok := f.served.find(func(r metav1.APIResource) bool { return r.Name == plural })
+	switch {
+	case f.err != nil && same: // it still defines the same, and what cannot be looked up may still be preferred
+		return known, nil
+	case f.err != nil && (!ok || before && version.WithResource(plural) != known.target.Resource):
+		return resolution{}, f.err
+	case !ok:
 		return resolution{}, errNotServedYet
 	}
-	r := resolution{version: d.Version, at: w.Now(), of: schema.GroupKind{Group: in, Kind: found.Kind}, target: Target{
-		Resource: version.WithResource(plural), Namespaced: found.Namespaced,
+	r := resolution{version: d.Version, at: w.Now(), of: schema.GroupKind{Group: in, Kind: resource.Kind}, target: Target{
+		Resource: version.WithResource(plural), Namespaced: resource.Namespaced,
 		Composite: d.Controller == "CompositeResourceDefinition",
 	}}
 	w.resolved[name] = r
@@ -170,26 +175,23 @@ func (w *Watch) others(ctx context.Context, chosen map[schema.GroupKind]Target) 
 	for _, k := range w.all() {
 		asked[k.of] = true
 	}
-	out, groups := map[schema.GroupKind]bool{}, map[string]group{}
+	out, groups := map[schema.GroupKind]bool{}, map[string]found{}
 	definitions := pluralsByGroup(w.Presence.Definitions())
 	var errs []error
 	for of := range asked {
 		if _, is := chosen[of]; is {
 			continue
 		}
-		served, known := groups[of.Group]
-		if !known && len(definitions[of.Group]) > 0 { // otherwise, there is no need to ask
-			var err error
-			if served, err = w.served(ctx, of.Group); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			groups[of.Group] = served
+		var f found
+		if len(definitions[of.Group]) > 0 { // otherwise, there is no need to ask
+			f = w.lookUp(ctx, of.Group, groups)
 		}
 		switch {
-		case served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind }):
+		case f.served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind }):
 			out[of] = true
-		case w.awaited(of, definitions[of.Group], served):
+		case f.err != nil:
+			errs = append(errs, f.err)
+		case w.awaited(of, definitions[of.Group], f.served):
 			errs = append(errs, errNotServedYet)
 		default:
 			out[of] = false

@@ -4,14 +4,17 @@ package environment
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -20,6 +23,7 @@ import (
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -60,35 +64,60 @@ func defining(t *testing.T, names ...string) *observer.Presence {
 	return p
 }
 
-// A process begins to watch while it cannot look up one of the chosen kinds. What an object of that kind controls is no
-// environment, and what another one of the group controls is.
-func TestWhatIsNotKnownToBeChosenIsNotDecided(t *testing.T) {
-	t.Parallel()
-	owned := func(name, kind string) string {
-		return "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: " + name + ", namespace: fleet, uid: uid-" + name +
-			", resourceVersion: '7', creationTimestamp: '2026-05-04T10:00:00Z', ownerReferences: " +
-			"[{apiVersion: platform.example.com/v1, kind: " + kind + ", name: p, uid: uid-p, controller: true}]}"
+// choosing is a watch of Clusters that objects of other kinds control.
+type choosing struct {
+	t       *testing.T
+	w       *Watch
+	k       *watched
+	record  *journal.Record
+	ahead   atomic.Int64 // of the clock
+	failing atomic.Pointer[string]
+}
+
+const platform = "platform.example.com"
+
+// choose begins to watch Clusters, each of which is named like the kind of platform that controls it in lower case, while
+// what is at a path cannot be looked up. Version v1 of the platform has kinds PlatformCluster and Folder, and v2 has none.
+func choose(t *testing.T, failing string, definitions []string, kinds ...string) *choosing {
+	t.Helper()
+	c := &choosing{t: t, record: &journal.Record{}}
+	c.failing.Store(&failing)
+	var clusters []*unstructured.Unstructured
+	for _, kind := range kinds {
+		name := strings.ToLower(kind)
+		clusters = append(clusters, fromYAML(t, "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: "+name+
+			", namespace: fleet, uid: uid-"+name+", resourceVersion: '7', creationTimestamp: '2026-05-04T10:00:00Z', ownerReferences: "+
+			"[{apiVersion: "+platform+"/v1, kind: "+kind+", name: p, uid: uid-p, controller: true}]}"))
 	}
-	child, free := fromYAML(t, owned("child", "PlatformCluster")), fromYAML(t, owned("free", "Folder"))
-	a := newAPI(child, free, fromYAML(t, "apiVersion: platform.example.com/v1\nkind: PlatformCluster\nmetadata: {name: p}"),
-		fromYAML(t, "apiVersion: platform.example.com/v1\nkind: Folder\nmetadata: {name: p}"))
-	var failing atomic.Bool
+	a := newAPI(append(clusters, fromYAML(t, "apiVersion: "+platform+"/v1\nkind: PlatformCluster\nmetadata: {name: p}"),
+		fromYAML(t, "apiVersion: "+platform+"/v1\nkind: Folder\nmetadata: {name: p}"))...)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if failing.Load() && r.URL.Path == "/apis/platform.example.com" {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
+		switch r.URL.Path {
+		case *c.failing.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/apis/" + platform:
+			v1 := metav1.GroupVersionForDiscovery{GroupVersion: platform + "/v1", Version: "v1"}
+			v2 := metav1.GroupVersionForDiscovery{GroupVersion: platform + "/v2", Version: "v2"}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(metav1.APIGroup{
+				TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: platform,
+				Versions: []metav1.GroupVersionForDiscovery{v2, v1}, PreferredVersion: v2,
+			})
+		default:
+			a.ServeHTTP(w, r)
 		}
-		a.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	config := &rest.Config{Host: server.URL}
-	record := &journal.Record{}
 	registry := observer.NewRegistry()
-	w := New(t.Context(), Options{
+	c.w = New(t.Context(), Options{
 		Shared: observer.Shared{
-			Options:  observer.Options{Ledger: ledger.New(store.New(), record, record), Now: time.Now},
+			Options: observer.Options{
+				Ledger: ledger.New(store.New(), c.record, c.record),
+				Now:    func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+			},
 			Registry: registry, Baselines: observer.NewBaselines(epoch{}), Metadata: metadata.NewForConfigOrDie(config),
-			Presence: defining(t, "clusters.cluster.x-k8s.io", "platformclusters.platform.example.com"),
+			Presence: defining(t, append(definitions, "clusters.cluster.x-k8s.io")...),
 		},
 		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config),
 		Settings: defaults{},
@@ -96,43 +125,88 @@ func TestWhatIsNotKnownToBeChosenIsNotDecided(t *testing.T) {
 	if err := registry.LeadAll(); err != nil {
 		t.Fatal(err)
 	}
-	failing.Store(true)
-	if err := w.compare(t.Context()); err == nil {
-		t.Fatal("no error of a group that cannot be looked up")
+	if err := c.w.compare(t.Context()); err != nil {
+		t.Log(err)
 	}
-	k := w.kinds[clusterKind]
-	if k == nil {
+	if c.k = c.w.kinds[clusterKind]; c.k == nil {
 		t.Fatal("one group that cannot be looked up keeps the kinds of others from being watched")
 	}
-	k.Start()
-	fold := func() {
-		t.Helper()
-		for _, name := range []string{"child", "free"} {
-			if _, err := k.Fold(t.Context(), types.NamespacedName{Namespace: "fleet", Name: name}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, u := range []any{child, free} {
+	c.k.Start()
+	for _, u := range clusters {
 		s, err := Transform(nil, false)(u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		Handler(k.Observer).OnAdd(s, false)
+		Handler(c.k.Observer).OnAdd(s, false)
 	}
-	fold()
-	if got := append(record.Of("Cluster/child"), record.Of("Cluster/free")...); len(got) > 0 {
-		t.Errorf("announced %v before it was known what is chosen", got)
+	return c
+}
+
+// is folds a Cluster, and checks whether it is announced by then. It returns how soon the Cluster is folded again.
+func (c *choosing) is(announced bool, name string) (again time.Duration) {
+	c.t.Helper()
+	again, err := c.k.Fold(c.t.Context(), types.NamespacedName{Namespace: "fleet", Name: name})
+	if err != nil {
+		c.t.Fatal(err)
 	}
-	failing.Store(false)
-	if err := w.compare(t.Context()); err != nil {
+	var want []lifecycle.Type
+	if announced {
+		want = []lifecycle.Type{lifecycle.ClusterAPIClusterCreated}
+	}
+	if got := c.record.Of("Cluster/" + name); !slices.Equal(got, want) {
+		c.t.Errorf("announced %v of %s, want %v", got, name, want)
+	}
+	return again
+}
+
+// A process begins to watch while it cannot look up one of the chosen kinds. What an object of that kind controls is no
+// environment, and what another one of the group controls is.
+func TestWhatIsNotKnownToBeChosenIsNotDecided(t *testing.T) {
+	t.Parallel()
+	c := choose(t, "/apis/"+platform, []string{"platformclusters." + platform}, "PlatformCluster", "Folder")
+	for _, name := range []string{"platformcluster", "folder"} {
+		if again := c.is(false, name); again < completeAfter-time.Second {
+			t.Errorf("asks the API server for %s again after %s", name, again)
+		}
+	}
+	c.failing.Store(new(string))
+	if err := c.w.compare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	fold()
-	if got := record.Of("Cluster/child"); len(got) > 0 {
-		t.Errorf("%v of what a watched object controls", got)
+	c.is(false, "platformcluster")
+	c.is(true, "folder")
+}
+
+// An API of a group is dead, and no chosen kind is missing. Nothing waits for it.
+func TestDeadVersionOfAGroupStopsNothing(t *testing.T) {
+	t.Parallel()
+	c := choose(t, "/apis/"+platform+"/v2", []string{"platformclusters." + platform}, "PlatformCluster", "Folder", "Lost")
+	for range 2 {
+		c.is(false, "platformcluster")
+		c.is(true, "folder")
+		c.is(true, "lost")
+		c.ahead.Add(int64(resolvedFor)) // it is looked up again
+		if err := c.w.compare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.failing.Store(ptr.To("/apis/" + platform + "/v1")) // which has what is chosen, and that is known by now
 	}
-	if got, want := record.Of("Cluster/free"), []lifecycle.Type{lifecycle.ClusterAPIClusterCreated}; !slices.Equal(got, want) {
-		t.Errorf("%v of what an object that is not watched controls, want %v", got, want)
+}
+
+// A definition is never served. What may belong to its kind waits, and not for ever.
+func TestWhatIsNeverKnownIsDecided(t *testing.T) {
+	t.Parallel()
+	c := choose(t, "/apis/"+platform+"/v2", []string{"platformclusters." + platform, "ghosts." + platform}, "PlatformCluster", "Folder",
+		"Ghost")
+	c.is(false, "platformcluster")
+	c.is(true, "folder")
+	c.is(false, "ghost")
+	for range 2 {
+		c.ahead.Add(int64(unknownFor / 2))
+		if err := c.w.compare(t.Context()); err == nil {
+			t.Error("no error of a definition that cannot be looked up")
+		}
 	}
+	c.is(false, "platformcluster")
+	c.is(true, "ghost")
 }

@@ -4,6 +4,7 @@ package environment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func (g group) has(such func(metav1.APIResource) bool) bool {
 	return ok
 }
 
-// served returns what the API server serves of a group.
+// served returns what the API server serves of a group. With an error, it returns what it found out.
 func (r *reader) served(ctx context.Context, name string) (group, error) {
 	versions, err := r.versions(ctx, name)
 	if err != nil {
@@ -51,20 +52,39 @@ func (r *reader) served(ctx context.Context, name string) (group, error) {
 	return r.servedIn(versions...)
 }
 
-// servedIn returns what the API server serves of versions of a group.
+// servedIn returns what the API server serves of versions of a group. With an error, it returns what it found out: another
+// server may be behind each version.
 func (r *reader) servedIn(versions ...schema.GroupVersion) (group, error) {
 	var out group
+	var errs []error
 	for _, version := range versions {
 		list, err := r.discovery.ServerResourcesForGroupVersion(version.String())
 		if apierrors.IsNotFound(err) {
 			continue // not served yet, or not any more
 		}
 		if err != nil {
-			return nil, fmt.Errorf("asking which resources %s has: %w", version, err)
+			errs = append(errs, fmt.Errorf("asking which resources %s has: %w", version, err))
+			continue
 		}
 		out = append(out, list)
 	}
-	return out, nil
+	return out, errors.Join(errs...)
+}
+
+// found is what was found out of a group, and why that is not all.
+type found struct {
+	served group
+	err    error
+}
+
+// lookUp returns what the API server serves of a group, which it asks for once.
+func (r *reader) lookUp(ctx context.Context, name string, groups map[string]found) found {
+	f, asked := groups[name]
+	if !asked {
+		f.served, f.err = r.served(ctx, name)
+		groups[name] = f
+	}
+	return f
 }
 
 // versions returns the served versions of a group, the preferred one first.

@@ -46,7 +46,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 		return observer.Result{Lagging: len(s.Later()) == 0}, nil
 	}
 	if _, known := m.kind.excluded(v); !known {
-		return observer.Result{Wait: true}, nil
+		return observer.Result{Wait: true, Wake: m.kind.reader.now().Add(completeAfter)}, nil
 	}
 	snapshot, again := m.kind.snapshot(ctx, s.Key, m.EnvironmentMemory, v, version)
 	if snapshot.Excluded && !m.Announced {

@@ -35,6 +35,9 @@ const (
 	gather = 200 * time.Millisecond
 	// resolvedFor is how long it counts which version of a kind the API server prefers.
 	resolvedFor = time.Minute
+	// unknownFor is how long nothing is decided of what an object controls that may be of a chosen kind. What cannot be
+	// looked up for longer may never be.
+	unknownFor = 10 * time.Minute
 )
 
 // errNotServedYet says that a definition exists, and that the API server does not serve it yet.
@@ -74,12 +77,18 @@ type Watch struct {
 	// selected are the kinds that were chosen, until they are certainly not any more. What belongs to an object of one
 	// is not announced, not even while the kind cannot be looked up or goes away.
 	selected map[schema.GroupKind]bool
-	// failed are the groups of which a definition that may be chosen could not be looked up, with what is known to be
-	// served of each. What belongs to an object of another kind there is not decided.
-	failed map[string]group
+	// failed are the groups of which a definition that may be chosen could not be looked up. What belongs to an object of a
+	// kind there that is not known to be served is not decided, for as long as unknownFor.
+	failed map[string]failure
 
 	// resolved is what the definitions that are chosen define, by name. Only compare uses it.
 	resolved map[string]resolution
+}
+
+// failure is what is known to be served of a group that could not be looked up completely, and since when it could not.
+type failure struct {
+	served group
+	since  time.Time
 }
 
 // watched is a kind with its observer.
@@ -205,8 +214,9 @@ func (w *Watch) selects(of schema.GroupKind) (selected, known bool) {
 	if w.selected[of] || slices.Contains(w.Settings.EnvironmentKinds(), of) {
 		return true, true
 	}
-	served, failed := w.failed[of.Group]
-	return false, !failed || served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind })
+	f, failed := w.failed[of.Group]
+	return false, !failed || w.Now().Sub(f.since) >= unknownFor ||
+		f.served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind })
 }
 
 // Reconcile implements controller.Reconciler.

@@ -45,7 +45,7 @@ type fold struct {
 	// lagging says that the API server is known to be ahead of the caches.
 	lagging bool
 	wake    time.Time
-	// recheck is when to ask again whether an object has ended, zero if that is not known.
+	// recheck is when to ask again for what the fold waits for, zero if that is not known.
 	recheck  time.Time
 	memories map[string]unsaved
 }

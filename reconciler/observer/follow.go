@@ -187,6 +187,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Object, steps []ste
 		}
 		f.lagging = f.lagging || r.Lagging
 		if r.Wait {
+			f.recheck = r.Wake
 			break
 		}
 		p.used++

@@ -126,7 +126,7 @@ type Result struct {
 	Wake time.Time
 	// Unsure, if not zero, is when something was due that was not decided, because the state is unconfirmed.
 	Unsure time.Time
-	// Wait says that something is missing to decide. The state is folded again later.
+	// Wait says that something is missing to decide. The state is folded again later: at Wake, or soon if that is zero.
 	Wait bool
 	// Lagging says that the API server is known to be ahead of the caches. The object is folded again soon, even if no
 	// update comes that shows anything else.
