@@ -146,7 +146,8 @@ func (*Kind) Object(p observer.Parts) *observer.Object {
 	return nil
 }
 
-// Live implements observer.Kind. That no definition is known is no answer: the API server may serve the kind all the same.
+// Live implements observer.Kind. That no definition is known is no answer: the API server may serve the kind all the
+// same.
 func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
 	resource := k.at().Resource
 	if !k.Served() {
