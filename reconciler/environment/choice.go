@@ -130,8 +130,8 @@ type resolution struct {
 	target  Target
 }
 
-// resolve returns what a definition defines, in the version that the API server prefers of those that can be looked up. It
-// asks for each group at most once.
+// resolve returns what a definition defines, in the version that the API server prefers of those that can be looked
+// up. It asks for each group at most once.
 func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition, groups map[string]found) (resolution,
 	error,
 ) {

@@ -77,8 +77,8 @@ type Watch struct {
 	// selected are the kinds that were chosen, until they are certainly not any more. What belongs to an object of one
 	// is not announced, not even while the kind cannot be looked up or goes away.
 	selected map[schema.GroupKind]bool
-	// failed are the groups of which a definition that may be chosen could not be looked up. What belongs to an object of a
-	// kind there that is not known to be served is not decided, for as long as unknownFor.
+	// failed are the groups of which a definition that may be chosen could not be looked up. What belongs to an object
+	// of a kind there that is not known to be served is not decided, for as long as unknownFor.
 	failed map[string]failure
 
 	// resolved is what the definitions that are chosen define, by name. Only compare uses it.
