@@ -92,8 +92,8 @@ type EnvironmentMemory struct {
 	// Resources are the objects that the environment consists of.
 	Resources []ResourceRef `json:"resources,omitempty"`
 
-	// AwaitedSince is since when it has been seen that the environment is to be created. It is zero while it is not: once it
-	// is ready, and while its object is paused, being deleted or left out.
+	// AwaitedSince is since when it has been seen that the environment is to be created. It is zero while it is not: once
+	// it is ready, and while its object is paused, being deleted or left out.
 	AwaitedSince time.Time `json:"awaitedSince,omitzero"`
 	// Last is the newest transition that later ones link to.
 	Last     *TransitionRef        `json:"last,omitempty"`

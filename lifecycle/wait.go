@@ -60,8 +60,8 @@ func (t *timing) since(w Wait, stored time.Time, limit time.Duration) time.Time 
 	return stored
 }
 
-// awaited is since for what another process has stored that it waits for, however long ago that is. If it waits from now
-// on, or another clock was ahead, stored is set, and is to be written.
+// awaited is since for what another process has stored that it waits for, however long ago that is. If it waits from
+// now on, or another clock was ahead, stored is set, and is to be written.
 func (t *timing) awaited(w Wait, stored *time.Time, limit time.Duration) time.Time {
 	began := *stored
 	if began.IsZero() || began.After(t.now) {

@@ -52,8 +52,8 @@ func (r *reader) served(ctx context.Context, name string) (group, error) {
 	return r.servedIn(versions...)
 }
 
-// servedIn returns what the API server serves of versions of a group. With an error, it returns what it found out: another
-// server may be behind each version.
+// servedIn returns what the API server serves of versions of a group. With an error, it returns what it found out:
+// another server may be behind each version.
 func (r *reader) servedIn(versions ...schema.GroupVersion) (group, error) {
 	var out group
 	var errs []error
