@@ -97,51 +97,40 @@ func (d *document) spread(values string) {
 		`      {{- if kindIs "invalid" (index `+values+` "topologySpreadConstraints") }}`)
 }
 
-var variable = regexp.MustCompile(`^            - name: (\S+)$`)
-
 // env adds the user's variables. One that the manifest has, too, replaces it: no name may occur twice.
 func (d *document) env(values, more string) {
-	from, to := d.block("          env:")
-	if from < 0 {
-		d.failed("%s has no variables", d.name())
-		return
-	}
-	out := append(slices.Clone(d.lines[:from+1]),
+	d.replaceable("          env:", regexp.MustCompile(`^            - name: (\S+)$`), `has %q $given`,
 		"            {{- $given := list }}{{ range "+values+".env }}{{ $given = append $given .name }}{{ end }}", more)
-	var open bool
-	for _, line := range append(slices.Clone(d.lines[from+1:to]), "") {
-		inner := strings.HasPrefix(line, "              ")
-		if open && !inner {
-			out, open = append(out, "            {{- end }}"), false
-		}
-		if found := variable.FindStringSubmatch(line); found != nil {
-			out, open = append(out, fmt.Sprintf("            {{- if not (has %q $given) }}", found[1])), true
-		}
-		if line != "" {
-			out = append(out, line)
-		}
-	}
-	d.lines = append(out, d.lines[to:]...)
 }
-
-var label = regexp.MustCompile(`^    (\S+): .+$`)
 
 // labels adds the user's labels. One that the manifest has, too, replaces it.
 func (d *document) labels(given string) {
-	from, to := d.block("  labels:")
+	d.replaceable("  labels:", regexp.MustCompile(`^    (\S+): .+$`), `hasKey (`+given+` | default dict) %q`,
+		"    {{- with "+given+" }}{{ toYaml . | nindent 4 }}{{ end }}")
+}
+
+// replaceable leaves out each entry of a field for which a condition with its name holds, and adds lines before all of
+// them. An entry begins with a line that matches, and has all that is indented deeper.
+func (d *document) replaceable(field string, entry *regexp.Regexp, given string, lines ...string) {
+	from, to := d.block(field)
 	if from < 0 {
-		d.failed("%s has no labels", d.name())
+		d.failed("%s has no field %q", d.name(), field)
 		return
 	}
-	out := append(slices.Clone(d.lines[:from+1]), "    {{- with "+given+" }}{{ toYaml . | nindent 4 }}{{ end }}")
-	given = "(" + given + " | default dict)"
+	out := slices.Concat(d.lines[:from+1], lines)
+	indent, deeper := "", ""
 	for _, line := range d.lines[from+1 : to] {
-		found := label.FindStringSubmatch(line)
-		if found == nil {
-			d.failed("%s has a label %q", d.name(), line)
-			return
+		if deeper != "" && line != "" && !strings.HasPrefix(line, deeper) {
+			out, deeper = append(out, indent+"{{- end }}"), ""
 		}
-		out = append(out, fmt.Sprintf("    {{- if not (hasKey %s %q) }}", given, found[1]), line, "    {{- end }}")
+		if found := entry.FindStringSubmatch(line); found != nil {
+			indent = line[:len(line)-len(strings.TrimLeft(line, " "))]
+			out, deeper = append(out, indent+"{{- if not ("+fmt.Sprintf(given, found[1])+") }}"), indent+" "
+		}
+		out = append(out, line)
+	}
+	if deeper != "" {
+		out = append(out, indent+"{{- end }}")
 	}
 	d.lines = append(out, d.lines[to:]...)
 }
@@ -201,43 +190,19 @@ func (d *document) image(policy []string) {
 	d.lines = out
 }
 
-var entry = regexp.MustCompile(`^  ([^ #][^:]*):`)
-
-// configMap adds the values to the data. One that the manifest has, too, replaces it.
+// configMap adds the values to the data. One that the manifest has, too, replaces it; _example stays.
 func (d *document) configMap() {
 	value, ok := configOf[d.name()]
 	if !ok { // a dashboard
 		d.labels("$.Values.monitoring.dashboards.labels")
 		return
 	}
-	from, to := d.block("data:")
-	if from < 0 {
-		d.failed("ConfigMap %s has no data", d.name())
-		return
-	}
 	given := "($.Values.config." + value + " | default dict)"
-	out := append(slices.Clone(d.lines[:from+1]), "  {{- with "+given+" }}{{ toYaml . | nindent 2 }}{{ end }}")
-	var open bool
-	for i, line := range d.lines[from+1 : to] {
-		found := entry.FindStringSubmatch(line)
-		if open && (found != nil || i+from+2 == to) {
-			if found == nil { // the last line
-				out, line = append(out, line), ""
-			}
-			out, open = append(out, "  {{- end }}"), false
-			if found == nil {
-				continue
-			}
-		}
-		if found != nil && found[1] != "_example" {
-			out, open = append(out, fmt.Sprintf("  {{- if not (hasKey %s %q) }}", given, found[1])), true
-			if found[1] == "buckets" {
-				line = "  buckets: {{ min 10 (int $.Values.controller.replicas) | max 1 | quote }}"
-			}
-		}
-		out = append(out, line)
+	d.replaceable("data:", regexp.MustCompile(`^  ([^ #_][^:]*):`), "hasKey "+given+" %q",
+		"  {{- with "+given+" }}{{ toYaml . | nindent 2 }}{{ end }}")
+	if from, _ := d.block("  buckets:"); from >= 0 {
+		d.lines[from] = "  buckets: {{ min 10 (int $.Values.controller.replicas) | max 1 | quote }}"
 	}
-	d.lines = append(out, d.lines[to:]...)
 }
 
 // podMonitor adds the user's fields to the endpoints. One that the manifest has, too, replaces it, apart from the port.
