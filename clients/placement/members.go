@@ -174,7 +174,7 @@ func (m *Members) able(kind string) (addresses []string, changes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.now {
-		if _, leaves := m.leaving[one.ID]; !leaves && !one.Leaving && slices.Contains(one.Kinds, kind) {
+		if m.stays(one) && slices.Contains(one.Kinds, kind) {
 			addresses = append(addresses, one.Address)
 		}
 	}
@@ -187,11 +187,17 @@ func (m *Members) leader() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.now {
-		if _, leaves := m.leaving[one.ID]; !leaves && !one.Leaving {
+		if m.stays(one) {
 			return one.Address
 		}
 	}
 	return ""
+}
+
+// stays reports whether a member does not leave. The caller holds the lock.
+func (m *Members) stays(one Member) bool {
+	_, leaves := m.leaving[one.ID]
+	return !leaves && !one.Leaving
 }
 
 // Has reports whether a member is in the topology, and may hold shards.
