@@ -256,7 +256,7 @@ func TestCatalog(t *testing.T) {
 	}
 	for name, text := range found {
 		if strings.Contains(text, "ko://") {
-			t.Errorf("%s names an image that nobody can pull", name)
+			t.Errorf("%s names an image that cannot be pulled", name)
 		}
 	}
 }

@@ -16,12 +16,7 @@ import (
 func TestWorkflowsRunTargets(t *testing.T) {
 	t.Parallel()
 	makefile := string(content(t, "../../Makefile"))
-	workflows, err := filepath.Glob("../../.github/workflows/*.yaml")
-	if err != nil || len(workflows) == 0 {
-		t.Fatalf("there are no workflows: %v", err)
-	}
-	for _, path := range workflows {
-		text := string(content(t, path))
+	for path, text := range workflows(t) {
 		commands := regexp.MustCompile(`(?m)^\s+-? ?run: *(.*)$`).FindAllStringSubmatch(text, -1)
 		if len(commands) == 0 {
 			t.Errorf("%s runs nothing", path)
@@ -68,12 +63,7 @@ func TestOneGoMakesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yaml"))
-	if err != nil || len(workflows) == 0 {
-		t.Fatalf("there are no workflows: %v", err)
-	}
-	for _, path := range workflows {
-		text := string(content(t, path))
+	for path, text := range workflows(t) {
 		for _, image := range regexp.MustCompile(`golang:\S+`).FindAllString(text, -1) {
 			if want := "golang:" + strings.TrimPrefix(stated[1], "go") + "-bookworm"; image != want {
 				t.Errorf("%s runs in %s, want %s", path, image, want)
@@ -83,6 +73,20 @@ func TestOneGoMakesEverything(t *testing.T) {
 			t.Errorf("%s does not take every Go from go.mod", path)
 		}
 	}
+}
+
+// workflows returns the text of each workflow, by its path.
+func workflows(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("../../.github/workflows/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("there are no workflows: %v", err)
+	}
+	out := map[string]string{}
+	for _, path := range paths {
+		out[path] = string(content(t, path))
+	}
+	return out
 }
 
 func content(t *testing.T, path string) []byte {
