@@ -3,13 +3,11 @@
 package observer
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -40,15 +38,7 @@ func TestOutageIsConfirmedBeforeItIsAnnounced(t *testing.T) {
 			now := time.Unix(1000, 0)
 			router, kind := &asked{}, &plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}
 			l := ledger.New(store.New(), router, router)
-			o := New(Options{
-				Kind: kind, Ledger: l, Now: func() time.Time { return now },
-				Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
-			})
-			o.Bind(kind)
-			if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
-				t.Fatal(err)
-			}
-			o.Start()
+			o := leading(t, kind, l, func() time.Time { return now })
 			key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 			see := func(version string, s lifecycle.Snapshot) {
 				o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})

@@ -108,15 +108,7 @@ func TestObjectThatWaitsForTheEndOfAnotherIsAnnounced(t *testing.T) {
 	entries, record, kind := store.New(), &journal.Record{}, &plain{live: "one", created: now, remains: true}
 	entries.Now = func() time.Time { return now }
 	l := ledger.New(entries, record, record)
-	o := New(Options{
-		Kind: kind, Ledger: l, Now: func() time.Time { return now },
-		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
-	})
-	o.Bind(kind)
-	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
-		t.Fatal(err)
-	}
-	o.Start()
+	o := leading(t, kind, l, func() time.Time { return now })
 	version := 0
 	see := func(live, uid types.UID, value any) {
 		t.Helper()

@@ -5,11 +5,14 @@ package observer
 import (
 	"context"
 	"encoding/json"
+	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/reconciler"
 
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/journal"
 )
@@ -29,6 +32,21 @@ type plain struct {
 	asked       int
 	// remains says that the end of an object must wait for something else.
 	remains bool
+}
+
+// leading returns an observer of a kind that leads for all objects, since one second after 1970 began.
+func leading(t *testing.T, kind *plain, l *ledger.Ledger, now func() time.Time) *Observer {
+	t.Helper()
+	o := New(Options{
+		Kind: kind, Ledger: l, Now: now,
+		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
+	})
+	o.Bind(kind)
+	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		t.Fatal(err)
+	}
+	o.Start()
+	return o
 }
 
 func (*plain) APIVersion() string                                              { return "v1" }

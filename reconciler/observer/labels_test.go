@@ -3,12 +3,10 @@
 package observer
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -31,15 +29,7 @@ func TestRemovedUsesTheLatestLabels(t *testing.T) {
 	ctx, s, router, kind := t.Context(), store.New(), &asked{},
 		&plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(s, router, router)
-	o := New(Options{
-		Kind: kind, Ledger: l, Now: time.Now,
-		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
-	})
-	o.Bind(kind)
-	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
-		t.Fatal(err)
-	}
-	o.Start()
+	o := leading(t, kind, l, time.Now)
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	see := func(version string, value any) {
 		t.Helper()

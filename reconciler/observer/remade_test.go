@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/controller"
-	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -25,15 +24,7 @@ func TestNameRecreatedTenThousandTimes(t *testing.T) {
 		&plain{created: time.Unix(2, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(entries, router, router)
 	now := time.Unix(10, 0)
-	o := New(Options{
-		Kind: kind, Ledger: l, Now: func() time.Time { return now },
-		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
-	})
-	o.Bind(kind)
-	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
-		t.Fatal(err)
-	}
-	o.Start()
+	o := leading(t, kind, l, func() time.Time { return now })
 	key, version := types.NamespacedName{Namespace: "shop", Name: "cart"}, 0
 	see := func(uid types.UID, value any) {
 		t.Helper()
