@@ -213,11 +213,11 @@ const (
 // soon it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The
 // environment's own events do not wait for it.
 func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecycle.EnvironmentMemory, v value,
-	version string,
+	version string, excluded bool,
 ) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
 	s = v.Facts
-	s.Version = version
-	if s.Excluded, _ = k.excluded(v); s.Excluded || m.Removed {
+	s.Version, s.Excluded = version, excluded
+	if s.Excluded || m.Removed {
 		return s, 0
 	}
 	complete := true

@@ -45,10 +45,11 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if observer.Older(version, m.Version) {
 		return observer.Result{Lagging: len(s.Later()) == 0}, nil
 	}
-	if _, known := m.kind.excluded(v); !known {
+	excluded, known := m.kind.excluded(v)
+	if !known {
 		return observer.Result{Wait: true, Wake: m.kind.reader.now().Add(completeAfter)}, nil
 	}
-	snapshot, again := m.kind.snapshot(ctx, s.Key, m.EnvironmentMemory, v, version)
+	snapshot, again := m.kind.snapshot(ctx, s.Key, m.EnvironmentMemory, v, version, excluded)
 	if snapshot.Excluded && !m.Announced {
 		return observer.Result{}, nil // nothing is remembered of it
 	}
