@@ -63,8 +63,8 @@ func (f *fold) journalEnds(present types.UID, at time.Time) (endings, error) {
 	return b, nil
 }
 
-// behind says which objects nobody can have announced until when: those that came after one whose end was not journaled
-// until then. They may have waited for that end, and be gone for long.
+// behind says which objects cannot have been announced before a time: those that were created before it, while the end
+// of the object before them was not journaled. They may have waited for that end, and be long gone.
 type behind struct {
 	// after is when the ledger had the one before, and at is when its end was not journaled yet. Both are times of the API
 	// server.

@@ -85,7 +85,7 @@ func (a *answering) Live(context.Context, types.NamespacedName) (types.UID, erro
 
 func (*answering) Rules() lifecycle.Rules { return lifecycle.DefaultRules }
 
-// idle is a work queue that nobody works on.
+// idle is a work queue without workers.
 type idle struct{}
 
 func (idle) EnqueueKey(types.NamespacedName)     {}
