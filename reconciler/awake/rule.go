@@ -101,7 +101,10 @@ func (r *Rule) Everything(ctx context.Context) ([]string, error) {
 		why, errs = append(why, reasons...), append(errs, err)
 	}
 	slices.Sort(why)
-	return slices.Compact(why), errors.Join(errs...)
+	why = slices.CompactFunc(why, func(a, b string) bool { // the record of a gate's run adds nothing to it
+		return strings.TrimSuffix(a, justEnded) == strings.TrimSuffix(b, justEnded)
+	})
+	return why, errors.Join(errs...)
 }
 
 // Service returns the reasons that a Service gives, but for that it declares a stateful cluster.
@@ -166,6 +169,9 @@ func (r *Rule) runs() metadata.ResourceInterface {
 	return r.metadata.Resource(v1alpha1.GateRunResource).Namespace(r.system)
 }
 
+// justEnded is what the reason of a record adds to that of its run.
+const justEnded = ", or one that has just ended"
+
 // inProgress is the reason that a CanaryGateRun gives, unless it only keeps what a finished run measured. That of a run
 // that has just ended stays until the journal must have the verdict.
 func inProgress(o *metav1.PartialObjectMetadata) []string {
@@ -173,7 +179,7 @@ func inProgress(o *metav1.PartialObjectMetadata) []string {
 		return nil
 	}
 	of := v1alpha1.RunOwner(o)
-	return []string{fmt.Sprintf("%s %s/%s has a run in progress, or one that has just ended", of.Kind, of.Namespace, of.Name)}
+	return []string{fmt.Sprintf("%s %s/%s has a run in progress%s", of.Kind, of.Namespace, of.Name, justEnded)}
 }
 
 // gate returns the reasons that a gate gives: a run in progress, or its Service. It is one of all gates of its

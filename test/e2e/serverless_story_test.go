@@ -199,7 +199,7 @@ func (s *scene) onlyDuring(r rolledOut, pods []stay, events []event, ended time.
 		s.Errorf("%s: the Revision was made at %s, the controller woken at %s, and the split told at %s", r.what, clock(made), clock(from), clock(split.Time))
 	}
 	// The shortest quiet time, the minute between two looks, and the end of a pod.
-	if late := to.Sub(ended); late > 3*time.Minute {
+	if late := to.Sub(ended); late > 4*time.Minute {
 		s.Errorf("%s: the last pod ended %s after the rollout", r.what, late.Round(time.Second))
 	}
 	say("%s: Revision %s, controller %s, first split told %s, rollout ended %s, asleep %s", r.what,
