@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -93,7 +94,11 @@ func (f *fold) behindOf(entry *v1alpha1.CDEventSubject) (*behind, error) {
 		return nil, nil //nolint:nilnil // there is nothing
 	}
 	at, err := f.o.Ledger.Time(f.ctx, f.o.spec(f.key, f.object(f.steps[i]).UID))
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		// As with a quota. An end needs no room, and must not wait until there is some.
+		return nil, nil //nolint:nilnil // what is behind counts from its creation
+	case err != nil:
 		return nil, fmt.Errorf("asking the API server when %s is to end: %w", f.key, err)
 	}
 	return &behind{after: after, at: at}, nil

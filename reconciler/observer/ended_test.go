@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/reconciler"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/journal"
@@ -152,5 +154,41 @@ func TestObjectThatWaitsForTheEndOfAnotherIsAnnounced(t *testing.T) {
 	}
 	if o.tracks[cart].behind != nil {
 		t.Error("what is decided is kept")
+	}
+}
+
+// An end does not wait until the ledger has room for the next object of the name: it is what makes the room.
+func TestEndNeedsNoRoomInTheLedger(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	entries, record, kind := store.New(), &journal.Record{}, &plain{live: "one", created: now}
+	entries.Now = func() time.Time { return now }
+	o := leading(t, kind, ledger.New(entries, record, record), func() time.Time { return now })
+	fold := func(version string, uid types.UID) error {
+		t.Helper()
+		now = now.Add(time.Minute)
+		kind.live = uid
+		o.Update(cart, Part{Name: "service", Version: version, Root: true, Owner: uid, Value: lifecycle.Snapshot{}})
+		_, err := o.Fold(t.Context(), cart)
+		return err
+	}
+	if err := fold("1", "one"); err != nil {
+		t.Fatal(err)
+	}
+	entries.Before = func(verb, name string) error {
+		if verb == "update" {
+			return nil
+		}
+		return apierrors.NewForbidden(v1alpha1.SubjectResource.GroupResource(), name, errors.New("exceeded quota"))
+	}
+	kind.created = now.Add(30 * time.Second)
+	if err := fold("2", "two"); !apierrors.IsForbidden(err) {
+		t.Errorf("%v, want that there is no room", err)
+	}
+	if all := entries.All(); len(all) != 1 || !all[0].Status.Removed {
+		t.Errorf("the end is not journaled: %+v", all)
+	}
+	entries.Before = nil
+	if _, err := o.Fold(t.Context(), cart); err != nil || len(entries.All()) != 2 {
+		t.Errorf("%d entries (%v), want one of each object", len(entries.All()), err)
 	}
 }
