@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/journal"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -37,5 +39,49 @@ func TestStandbyKeepsHistoryAcrossSeveralLeaders(t *testing.T) {
 	o.Tidy()
 	if got := len(o.tracks[key].updates); got != 0 {
 		t.Errorf("%d states are never dropped", got)
+	}
+}
+
+// What came after an object waits for its end, which may take longer than a standby keeps what it sees.
+func TestStandbyKeepsWhatWaitsForAnEnd(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	record, kind := &journal.Record{}, &plain{live: "one", created: now, remains: true}
+	l := ledger.New(store.New(), record, record)
+	clock := func() time.Time { return now }
+	leader := leading(t, kind, l, clock)
+	standby := New(Options{Kind: kind, Ledger: l, Now: clock})
+	standby.Bind(kind)
+	standby.Start()
+	version := 0
+	see := func(uid types.UID, value any) {
+		t.Helper()
+		version++
+		part := Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: uid, Value: value}
+		standby.Update(cart, part)
+		leader.Update(cart, part)
+		if _, err := leader.Fold(t.Context(), cart); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+		standby.Tidy()
+	}
+	see("one", lifecycle.Snapshot{})
+	kind.live = ""
+	see("one", nil)
+	kind.created = now
+	see("two", lifecycle.Snapshot{})
+	see("two", nil)
+	now = now.Add(25 * time.Minute)
+	standby.Tidy()
+	if kept := standby.tracks[cart]; kept == nil || len(kept.updates) < 2 {
+		t.Errorf("the standby has forgotten what waits: %+v", kept)
+	}
+	kind.remains = false
+	if _, err := leader.Fold(t.Context(), cart); err != nil {
+		t.Fatal(err)
+	}
+	standby.Tidy()
+	if kept := standby.tracks[cart]; kept != nil {
+		t.Errorf("the standby keeps what is announced: %+v", kept.updates)
 	}
 }

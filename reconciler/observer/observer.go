@@ -12,6 +12,7 @@ package observer
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -209,7 +210,9 @@ func (o *Observer) Update(key types.NamespacedName, p Part) {
 	// Ask only now: a replica that takes the lead after this finds the update.
 	if !o.IsLeaderFor(key) {
 		// The replica that leads for the key folds it.
-		t.forget(at.Add(-o.Keep))
+		if !o.awaits(key, t) {
+			t.forget(at.Add(-o.Keep))
+		}
 		o.mu.Unlock()
 		return
 	}
@@ -254,10 +257,23 @@ func (o *Observer) Tidy() {
 			t.evictApplied(before)
 			continue
 		}
+		if o.awaits(key, t) {
+			continue
+		}
 		if t.forget(before); t.empty() {
 			delete(o.tracks, key)
 		}
 	}
+}
+
+// awaits reports whether what is in the history waits for the end of another object of this name, which is not journaled
+// yet. That may take longer than a standby keeps updates.
+func (o *Observer) awaits(key types.NamespacedName, t *track) bool {
+	return slices.ContainsFunc(o.Ledger.Subjects(o.ledgerKey(key)), func(e *v1alpha1.CDEventSubject) bool {
+		return !e.Status.Removed && slices.ContainsFunc(t.updates, func(u update) bool {
+			return u.part.Root && u.part.Value != nil && u.part.Owner != e.Spec.UID
+		})
+	})
 }
 
 // Requeue reconciles these keys again, at low priority.
