@@ -321,13 +321,14 @@ func TestEveryPodIsAskedForThePlannedTypes(t *testing.T) {
 		if mode != "" {
 			latest.Annotations[v1alpha1.AnnotationPlacement] = mode
 		}
+		next := *latest // its pods never start
+		next.Generation, next.Name, next.IP = 3, "cart-3", ""
+		next.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko"}
+		b.pods = append(b.pods, &next)
 		w := b.poller()
 		w.sweep(t.Context())
 		w.poll(t.Context(), cart)
-		if asked := slices.ContainsFunc(b.requests(), func(a string) bool {
-			return strings.HasPrefix(a,
-				"Till "+old.IP)
-		}); asked != (mode != "") {
+		if asked := slices.ContainsFunc(b.requests(), func(a string) bool { return strings.HasPrefix(a, "Till "+old.IP) }); asked != (mode != "") {
 			t.Errorf("placement %q: asked %v", mode, b.requests())
 		}
 	}

@@ -18,12 +18,12 @@ import (
 
 // probe queries all pods of a cluster in parallel, for the members that they know and the
 // shards that they hold: of the entity types that they declare, and of those that are planned. An older
-// Revision may have a type that only the newest one declares.
+// Revision may have a type that only a newer one declares.
 func (p *Poller) probe(ctx context.Context, pods []*cluster.Pod) map[string]cluster.Answer {
 	var planned []string
-	if len(pods) > 0 {
-		if d := cluster.Newest(pods).Declared; d.Placement != "" {
-			planned = d.EntityTypes
+	for _, pod := range pods {
+		if pod.Declared.Placement != "" {
+			planned = union(planned, pod.Declared.EntityTypes)
 		}
 	}
 	var mu sync.Mutex
