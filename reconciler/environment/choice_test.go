@@ -193,6 +193,19 @@ func TestDeadVersionOfAGroupStopsNothing(t *testing.T) {
 	}
 }
 
+// One version of a group is dead, and another one has the kind that a reference names by group.
+func TestDeadVersionOfAGroupHidesNoOther(t *testing.T) {
+	t.Parallel()
+	c := choose(t, "/apis/"+platform+"/v2", []string{"platformclusters." + platform}, "PlatformCluster")
+	at, _, err := c.w.locate(t.Context(), lifecycle.ResourceRef{APIVersion: platform, Kind: "PlatformCluster"})
+	if err != nil || at.Version != "v1" {
+		t.Errorf("found %v (%v)", at, err)
+	}
+	if at, _, err := c.w.locate(t.Context(), lifecycle.ResourceRef{APIVersion: platform, Kind: "Elsewhere"}); err == nil {
+		t.Errorf("found %v, although the dead version may have the kind", at)
+	}
+}
+
 // A definition is never served. What may belong to its kind waits, and not for ever.
 func TestWhatIsNeverKnownIsDecided(t *testing.T) {
 	t.Parallel()

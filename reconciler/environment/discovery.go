@@ -130,11 +130,11 @@ func (r *reader) locate(ctx context.Context, ref lifecycle.ResourceRef) (schema.
 		return known.resource, known.namespaced, nil
 	}
 	all, err := r.offered(ctx, ref.APIVersion)
-	if err != nil {
+	found, version, ok := all.find(func(one metav1.APIResource) bool { return one.Kind == ref.Kind })
+	if err != nil && !ok { // a version that cannot be looked up may have it
 		return schema.GroupVersionResource{}, false, err
 	}
-	known = located{at: r.now()}
-	if found, version, ok := all.find(func(one metav1.APIResource) bool { return one.Kind == ref.Kind }); ok {
+	if known = (located{at: r.now()}); ok {
 		known.resource, known.namespaced = version.WithResource(found.Name), found.Namespaced
 	}
 	r.mu.Lock()
