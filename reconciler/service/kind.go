@@ -311,7 +311,7 @@ func (k *Kind) fetch(ctx context.Context, namespace string, revisions []string) 
 	out := observer.Parts{}
 	for _, name := range revisions {
 		rev, err := k.client.ServingV1().Revisions(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) && (k.isObject(err, name) || !k.Served()) {
 			continue
 		}
 		if err != nil {

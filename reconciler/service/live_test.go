@@ -21,7 +21,7 @@ func (installed) Has(...string) bool { return true }
 
 // An API server that does not serve a kind says nothing about an object. The client gives its answer the name of the
 // object, as if it were about that.
-func TestAnAnswerThatIsNotAboutTheServiceDoesNotEndIt(t *testing.T) {
+func TestAnAnswerThatIsNotAboutAnObjectDoesNotEndIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		body, typ string
@@ -45,6 +45,9 @@ func TestAnAnswerThatIsNotAboutTheServiceDoesNotEndIt(t *testing.T) {
 			uid, err := k.Live(t.Context(), types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "cart"})
 			if uid != "" || (err == nil) != c.gone {
 				t.Errorf("got %q (%v); it is gone: %v", uid, err, c.gone)
+			}
+			if parts, err := k.fetch(t.Context(), metav1.NamespaceDefault, []string{"cart"}); len(parts) > 0 || (err == nil) != c.gone {
+				t.Errorf("a Revision: got %v (%v); it is gone: %v", parts, err, c.gone)
 			}
 		})
 	}
