@@ -14,6 +14,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
@@ -86,13 +87,16 @@ func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) er
 	if found && run.InProgress() && now.Sub(run.StartTime.Time) < recordGracePeriod {
 		return nil // the status may not mention a new run yet
 	}
+	if !found {
+		if record, err = g.cancel(ctx, record); err != nil {
+			return err
+		}
+		run = record.Status.Run
+	}
 	if err := g.keep(ctx, record); err != nil {
 		return err
 	}
-	switch told, known := g.reporter.tell(o.Namespace, run); {
-	case !known && now.Sub(run.CompletionTime.Time) < reportPeriod:
-		return nil
-	case known && now.Sub(told) < recordGracePeriod:
+	if at, told := g.reporter.tell(o.Namespace, run); !told || now.Sub(at) < recordGracePeriod {
 		return nil // if this process dies, the next one reports the verdict, no matter how much later
 	}
 	g.records.remember(name, nil)
@@ -100,9 +104,27 @@ func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) er
 		return err
 	}
 	if run != nil {
-		g.copied.Delete(run.ID)
+		g.records.gone(run)
 	}
 	return nil
+}
+
+// cancel ends the run of a record whose owner was deleted, as nothing else would.
+func (g *Gate) cancel(ctx context.Context, record *v1alpha1.CanaryGateRun) (*v1alpha1.CanaryGateRun, error) {
+	if !record.Status.Run.InProgress() {
+		return record, nil
+	}
+	of := record.Spec
+	run, _ := g.resume(ctx, of.Namespace, record.Status.Run) // a run that cannot continue ends as well
+	run.End(g.Clock.Now(), verdict.Inconclusive, fmt.Sprintf("%s %q was deleted before a verdict was reached", of.Kind, of.Name),
+		Cancelled)
+	ended := record.DeepCopy()
+	ended.Status.Run = run.GateRun
+	ended, err := g.records.client.Update(ctx, ended, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("ending the run in CanaryGateRun %s: %w", record.Name, err)
+	}
+	return ended, nil
 }
 
 // underWay reports whether the owner has a run in progress, and whether it still exists.
@@ -110,7 +132,7 @@ func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) er
 func (g *Gate) underWay(ctx context.Context, o owner) (underWay, found bool, err error) {
 	switch o.Kind {
 	case ofGate:
-		gate, err := g.find(ctx, o.Namespace, o.Name)
+		gate, err := g.read(ctx, o.Namespace, o.Name)
 		if err != nil || gate == nil || gate.UID != o.UID {
 			return false, false, err
 		}

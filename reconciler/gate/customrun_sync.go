@@ -21,7 +21,7 @@ import (
 //
 //reasons:table CanaryGate/Run
 const (
-	// Cancelled: the CustomRun was cancelled, as by its PipelineRun, or deleted.
+	// Cancelled: the CustomRun was cancelled, as by its PipelineRun, or it or the gate was deleted.
 	Cancelled = "Cancelled"
 )
 
@@ -69,7 +69,7 @@ func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {
 // currentRun returns the run in progress, or a new one. It is never nil, even if the run
 // cannot continue, so that there is always something to report.
 func (s *customRunSync) currentRun(ctx context.Context, now time.Time) (*gaterun.Run, error) {
-	namespace, id := s.run.Namespace, fmt.Sprintf("%s-%d", s.run.UID, s.run.Attempt())
+	namespace, id := s.run.Namespace, s.id()
 	empty := func() *gaterun.Run {
 		spec, gate := &v1alpha1.CanaryGateSpec{}, ""
 		if s.request != nil {

@@ -23,11 +23,14 @@ import (
 // changed is synced by the controller of gates.
 func (g *Gate) CustomRuns(ctx context.Context, gates *controller.Impl) *controller.Impl {
 	impl := g.controller(ctx, "customruns", &customRuns{g}, g.runs.informer)
-	enqueue := func(obj any) {
-		impl.Enqueue(obj)
+	enqueueGate := func(obj any) {
 		if namespace, name, ok := strings.Cut(gateOf(obj), "/"); ok {
 			gates.EnqueueKey(types.NamespacedName{Namespace: namespace, Name: name})
 		}
+	}
+	enqueue := func(obj any) {
+		impl.Enqueue(obj)
+		enqueueGate(obj)
 	}
 	handler := cache.FilteringResourceEventHandler{
 		FilterFunc: func(obj any) bool {
@@ -46,6 +49,7 @@ func (g *Gate) CustomRuns(ctx context.Context, gates *controller.Impl) *controll
 				}
 				if u, ok := obj.(*unstructured.Unstructured); ok {
 					g.Metrics.forgetRun(u.GetUID())
+					enqueueGate(u)
 				}
 			},
 		},
@@ -175,10 +179,11 @@ func (s *customRunSync) load(ctx context.Context) error {
 	case s.stored != nil:
 		s.stored = nil // the record is lost, so the run restarts
 	}
-	if s.stored != nil || s.problem != nil {
+	begins := s.stored == nil || s.stored.CompletionTime != nil && s.stored.ID != s.id()
+	if s.problem != nil || !begins {
 		return nil
 	}
-	// What a run begins with is frozen, so the caches must not be behind.
+	// What a run begins with is frozen, and a refusal is final, so the caches must not be behind.
 	if s.gate, err = s.Gate.read(ctx, s.run.Namespace, s.request.Gate); err != nil {
 		return err
 	}
@@ -207,6 +212,9 @@ func (s *customRunSync) store(ctx context.Context) error {
 	}
 	return s.records.put(ctx, s.owner(), s.now)
 }
+
+// id returns the ID of the run of the present attempt.
+func (s *customRunSync) id() string { return fmt.Sprintf("%s-%d", s.run.UID, s.run.Attempt()) }
 
 // service returns the Service whose leader works on the run. If it is unknown, any name
 // works.

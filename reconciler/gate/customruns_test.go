@@ -146,7 +146,11 @@ func TestCustomRuns(t *testing.T) {
 			return g.Status.Latest != nil && g.Status.Latest.Verdict == verdict.Running && g.Status.Latest.Canary != ""
 		})
 		must(t, th.runs.Delete(t.Context(), "deleted", metav1.DeleteOptions{}))
-		l := th.stands("deleted", func(g *v1alpha1.CanaryGate) bool { return g.Status.Latest.Verdict != verdict.Running }).Status.Latest
+		is := th.stands("deleted", func(g *v1alpha1.CanaryGate) bool { return g.Status.Latest.Verdict != verdict.Running }).Status
+		l := is.Latest
+		if len(is.History) != 1 || is.History[0].ID != l.ID || is.History[0].Verdict != verdict.Inconclusive {
+			t.Errorf("the history is %+v", is.History)
+		}
 		if l.Verdict != verdict.Inconclusive || !slices.Equal(l.Reasons, []string{gate.Cancelled}) || l.CustomRun != "deleted" || l.Missing != nil {
 			t.Errorf("%+v", l)
 		}
@@ -163,12 +167,16 @@ func TestCustomRuns(t *testing.T) {
 		})
 		// The gate has not taken note of it yet.
 		stop()
-		g.Status.Latest.Verdict = verdict.Running
+		g.Status.Latest.Verdict, g.Status.History = verdict.Running, nil
 		_, err := th.gates.UpdateStatus(t.Context(), g, metav1.UpdateOptions{})
 		must(t, err)
 		must(t, th.runs.Delete(t.Context(), "announced", metav1.DeleteOptions{}))
 		stop = th.process()
-		l := th.stands("announced", func(g *v1alpha1.CanaryGate) bool { return g.Status.Latest.Verdict != verdict.Running }).Status.Latest
+		is := th.stands("announced", func(g *v1alpha1.CanaryGate) bool { return g.Status.Latest.Verdict != verdict.Running }).Status
+		l := is.Latest
+		if len(is.History) != 1 || is.History[0].ID != l.ID || is.History[0].Verdict != verdict.Pass {
+			t.Errorf("the history is %+v", is.History)
+		}
 		if l.Verdict != verdict.Pass || l.CustomRun != "announced" {
 			t.Errorf("%+v", l)
 		}

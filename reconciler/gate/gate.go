@@ -124,6 +124,11 @@ func New(o Options) *Gate {
 		records:  newRecords(o.Client.CanaryGateRuns(o.Namespace)),
 	}
 	g.records.keep = g.keep
+	g.records.tell = func(namespace string, run *v1alpha1.GateRun) bool {
+		_, told := g.reporter.tell(namespace, run)
+		return told
+	}
+	g.records.gone = func(run *v1alpha1.GateRun) { g.copied.Delete(run.ID) }
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, cache.Indexers{
 		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, byTemplate: indexByTemplate,
 	})
@@ -146,6 +151,7 @@ func (g *Gate) Resync() {
 	g.reporter.forget()
 	g.records.forget()
 	g.quiet.Clear()
+	g.copied.Clear()
 	for _, resync := range g.resyncs {
 		resync()
 	}

@@ -40,8 +40,8 @@ func (s *gateSync) service() types.NamespacedName {
 func (s *gateSync) do(ctx context.Context) time.Duration {
 	defer func() {
 		runs := s.runsOf()
+		runs = append(runs, s.deleted(ctx, runs)...)
 		s.status.Latest, s.status.History = s.latest(runs), s.history(runs)
-		s.endDeleted(ctx, runs)
 	}()
 	m := s.moment(s.service())
 	run := s.status.Run

@@ -84,33 +84,34 @@ func (s *gateSync) latest(runs []gateRun) *v1alpha1.GateLatest {
 	return summarize(newest.GateRun, newest.customRun)
 }
 
-// endDeleted ends latest if its CustomRun was deleted during the run, as nothing else would. Only the API server can
-// say so: the cache may be behind.
-func (s *gateSync) endDeleted(ctx context.Context, runs []gateRun) {
+// deleted returns the run of latest, ended, if its CustomRun was deleted during the run or before this gate took note
+// of its verdict. Only the API server can say so: the cache may be behind. If nothing of the run is stored, latest is
+// ended in its place.
+func (s *gateSync) deleted(ctx context.Context, runs []gateRun) []gateRun {
 	latest := s.status.Latest
 	if latest == nil || latest.CustomRun == "" || latest.Verdict != verdict.Running || !s.runs.informer().HasSynced() ||
 		slices.ContainsFunc(runs, func(r gateRun) bool { return r.ID == latest.ID }) {
-		return
+		return nil
 	}
 	all := s.Runs.Resource(customrun.Resource).Namespace(s.gate.Namespace)
 	u, err := all.Get(ctx, latest.CustomRun, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) || err == nil && strings.HasPrefix(latest.ID, string(u.GetUID())+"-") {
-		return
+		return nil
 	}
-	// It may have reached a verdict, and been deleted before this gate took note.
 	by := owner{Kind: ofCustomRun, UID: types.UID(latest.ID[:max(0, strings.LastIndexByte(latest.ID, '-'))])}
 	record, err := s.records.client.Get(ctx, by.recordName(), metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
-		return
-	case err == nil:
-		if run := record.Status.Run; run != nil && run.ID == latest.ID && run.CompletionTime != nil {
-			s.status.Latest = summarize(run, latest.CustomRun)
-			return
+		return nil
+	case err == nil && record.Status.Run != nil && record.Status.Run.ID == latest.ID:
+		if record, err = s.cancel(ctx, record); err != nil {
+			return nil // the next sync tries again
 		}
+		return []gateRun{{record.Status.Run, latest.CustomRun}}
 	}
 	latest.Verdict, latest.Reasons, latest.Missing = verdict.Inconclusive, []string{Cancelled}, nil
 	latest.Message = fmt.Sprintf("CustomRun %q was deleted before a verdict was reached", latest.CustomRun)
+	return nil
 }
 
 // history adds what has finished among the gate's runs to those that finished before, as many as the gate keeps.

@@ -39,6 +39,10 @@ type records struct {
 	client *client.GateRuns
 	// keep keeps what a finished run measured before its record is gone.
 	keep func(context.Context, *v1alpha1.CanaryGateRun) error
+	// tell reports the verdict of a finished run before its record is gone. It returns false if it is too early.
+	tell func(namespace string, run *v1alpha1.GateRun) bool
+	// gone says that a finished run has no record any more.
+	gone func(run *v1alpha1.GateRun)
 
 	mu sync.Mutex
 	// byName are the records that this process read or wrote last.
@@ -98,9 +102,13 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.GateRunKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 	}
+	replaces := was != nil && was.Status.Run != nil && was.Status.Run.ID != run.ID
 	if was != nil {
 		record.ObjectMeta = *was.ObjectMeta.DeepCopy()
-		if was.Status.Run != nil && was.Status.Run.ID != run.ID {
+		if replaces {
+			if !r.tell(o.Namespace, was.Status.Run) {
+				return errConflict
+			}
 			if err := r.keep(ctx, was); err != nil {
 				return err
 			}
@@ -127,6 +135,9 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 		return fmt.Errorf("writing CanaryGateRun %s: %w", name, err)
 	}
 	r.remember(name, record)
+	if replaces {
+		r.gone(was.Status.Run)
+	}
 	return nil
 }
 

@@ -45,6 +45,15 @@ type house struct {
 	*stage.Stage
 	at   time.Time
 	told []string
+	// unread says that the Services of the cluster are not known yet.
+	unread bool
+}
+
+func (h *house) Service(key types.NamespacedName) (*gaterun.Service, bool) {
+	if h.unread {
+		return nil, false
+	}
+	return h.Stage.Service(key)
 }
 
 func newHouse(t *testing.T) *house {
@@ -226,6 +235,11 @@ func TestVerdictWaitsForALeader(t *testing.T) {
 		h.told = nil // as if the process had died
 		h.at = h.at.Add(2 * reportPeriod)
 		g := h.process()
+		h.unread = true
+		h.look(g)
+		h.collect(g)
+		h.kept(record, true)
+		h.unread = false
 		h.look(g)
 		h.collect(g)
 		if h.kept(record, true); len(h.told) != 1 || !strings.HasSuffix(h.told[0], " Fail") {
@@ -235,6 +249,45 @@ func TestVerdictWaitsForALeader(t *testing.T) {
 		if h.kept(record, false); len(h.told) != 1 {
 			t.Errorf("reported %q", h.told)
 		}
+	})
+}
+
+// Without Knative Serving, nobody takes a verdict, and its record does not stay for ever.
+func TestVerdictThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, _, record string) {
+		h.fail(h.process())
+		h.told, h.unread = nil, true
+		g := h.process()
+		h.collect(g)
+		h.kept(record, true)
+		h.at = h.at.Add(reportPeriod)
+		h.collect(g)
+		if h.kept(record, false); len(h.told) > 0 {
+			t.Errorf("reported %q", h.told)
+		}
+	})
+}
+
+// The next run takes the record of the one before, whose verdict nobody has heard.
+func TestNextRunReportsTheOneBefore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, watching)
+	h.fail(h.process())
+	first := h.gate().Status.Run.ID
+	h.told = nil // as if the process had died
+	h.at = h.at.Add(2 * reportPeriod)
+	h.Split(20)
+	g := h.process()
+	h.look(g)
+	h.look(g)
+	if run := h.gate().Status.Run; run.ID == first || len(h.told) != 1 || h.told[0] != first+" Fail" {
+		t.Errorf("run %s follows %s, reported %q", run.ID, first, h.told)
+	}
+	g.copied.Range(func(id, _ any) bool {
+		t.Errorf("run %v is remembered, and has no record", id)
+		return true
 	})
 }
 
@@ -385,8 +438,16 @@ func TestRecordsAreDeletedWithTheirOwners(t *testing.T) {
 		h.put(t, path, again)
 		sweep(elsewhere)
 		h.kept(record, true)
-		sweep(h.process())
-		h.kept(record, false)
+		g = h.process()
+		sweep(g)
+		if is := h.get(record); !strings.Contains(is, `"reasons":["Cancelled"]`) {
+			t.Errorf("the run has not ended: %s", is)
+		}
+		h.at = h.at.Add(2 * recordGracePeriod)
+		sweep(g)
+		if h.kept(record, false); len(h.told) != 1 || !strings.HasSuffix(h.told[0], " Inconclusive") {
+			t.Errorf("reported %q", h.told)
+		}
 	})
 }
 

@@ -23,10 +23,12 @@ type reporter struct {
 
 	mu  sync.Mutex
 	ids map[string]time.Time
+	// since is when this process began to lead.
+	since time.Time
 }
 
 func newReporter(now func() time.Time, services Services, to Verdicts) *reporter {
-	return &reporter{now: now, services: services, to: to, ids: map[string]time.Time{}}
+	return &reporter{now: now, services: services, to: to, ids: map[string]time.Time{}, since: now()}
 }
 
 // report reports a completed run, unless it is older than reportPeriod or was reported.
@@ -40,16 +42,19 @@ func (r *reporter) report(namespace string, run *v1alpha1.GateRun) bool {
 }
 
 // tell reports a completed run, however old it is, unless that was done, and returns when it was: at the zero time if
-// there is nothing to report. told is false if it is too early.
+// there is nothing to report. told is false if it is too early. Without Knative Serving, nobody takes the report: it is
+// given up after reportPeriod.
 func (r *reporter) tell(namespace string, run *v1alpha1.GateRun) (at time.Time, told bool) {
 	if run == nil || run.CompletionTime == nil || run.Service.UID == "" {
 		return time.Time{}, true
 	}
 	now, service := r.now(), types.NamespacedName{Namespace: namespace, Name: run.Service.Name}
-	if _, known := r.services.Service(service); !known {
-		return time.Time{}, false // until the Services are known, a report has no recipient
-	}
+	_, recipient := r.services.Service(service) // none until the Services are known
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !recipient {
+		return time.Time{}, now.Sub(r.since) >= reportPeriod
+	}
 	for id, at := range r.ids {
 		if now.Sub(at) > 2*reportPeriod {
 			delete(r.ids, id)
@@ -59,9 +64,6 @@ func (r *reporter) tell(namespace string, run *v1alpha1.GateRun) (at time.Time, 
 	if !known {
 		at = now
 		r.ids[run.ID] = at
-	}
-	r.mu.Unlock()
-	if !known {
 		r.to.Reached(service, run.Service.UID, VerdictOf(run.DeepCopy()))
 	}
 	return at, true
@@ -72,4 +74,5 @@ func (r *reporter) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.ids)
+	r.since = r.now()
 }
