@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CanaryGateRun stores a run of a gate while it is in progress: the spec that it began
-// with, and the evidence from which judging continues after a restart. With the label
+// CanaryGateRun stores a run of a gate until its verdict is announced: the spec that it
+// began with, and the evidence from which judging continues after a restart. With the label
 // knative-cdevents.dev/finished, it keeps what a finished run measured.
 //
 // It is in the controller's namespace, and only the controller writes it. The
