@@ -84,4 +84,15 @@ func TestStandbyKeepsWhatWaitsForAnEnd(t *testing.T) {
 	if kept := standby.tracks[cart]; kept != nil {
 		t.Errorf("the standby keeps what is announced: %+v", kept.updates)
 	}
+	kind.live, kind.created = "three", now
+	see("three", lifecycle.Snapshot{})
+	kind.live = ""
+	see("three", nil)
+	kind.live, kind.created = "four", now // it stays
+	see("four", lifecycle.Snapshot{})
+	now = now.Add(10 * time.Minute)
+	standby.Tidy()
+	if kept := standby.tracks[cart]; len(kept.updates) > 0 {
+		t.Errorf("the standby keeps what waits for nothing: %+v", kept.updates)
+	}
 }

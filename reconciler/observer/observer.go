@@ -270,9 +270,13 @@ func (o *Observer) Tidy() {
 // yet. That may take longer than a standby keeps updates.
 func (o *Observer) awaits(key types.NamespacedName, t *track) bool {
 	return slices.ContainsFunc(o.Ledger.Subjects(o.ledgerKey(key)), func(e *v1alpha1.CDEventSubject) bool {
-		return !e.Status.Removed && slices.ContainsFunc(t.updates, func(u update) bool {
-			return u.part.Root && u.part.Value != nil && u.part.Owner != e.Spec.UID
-		})
+		after := t.updates
+		for i, u := range t.updates {
+			if u.part.Root && u.part.Owner == e.Spec.UID {
+				after = t.updates[i+1:]
+			}
+		}
+		return !e.Status.Removed && slices.ContainsFunc(after, func(u update) bool { return u.part.Root && u.part.Value != nil })
 	})
 }
 
