@@ -63,7 +63,7 @@ func (g *Gate) collect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if underWay {
+		if underWay || !found && g.caches(o) {
 			continue
 		}
 		if err := g.dismiss(ctx, o, m.Name, found); err != nil {
@@ -88,7 +88,9 @@ func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) er
 		return nil // the status may not mention a new run yet
 	}
 	if !found {
-		if record, err = g.cancel(ctx, record); err != nil {
+		if record, err = g.cancel(ctx, record); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return nil // another writer was first
+		} else if err != nil {
 			return err
 		}
 		run = record.Status.Run
@@ -107,6 +109,18 @@ func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) er
 		g.records.gone(run)
 	}
 	return nil
+}
+
+// caches reports whether the cache has an owner of which the API server says that it does not exist. Its kind may not be
+// served for the moment; if it was deleted, the cache will know.
+func (g *Gate) caches(o owner) bool {
+	store := g.gates.GetStore()
+	if o.Kind == ofCustomRun {
+		store = g.runs.informer().GetStore()
+	}
+	obj, ok, err := store.GetByKey(o.Namespace + "/" + o.Name)
+	is, isObject := obj.(metav1.Object)
+	return err == nil && ok && isObject && is.GetUID() == o.UID
 }
 
 // cancel ends the run of a record whose owner was deleted, as nothing else would.

@@ -124,17 +124,29 @@ func New(o Options) *Gate {
 		records:  newRecords(o.Client.CanaryGateRuns(o.Namespace)),
 	}
 	g.records.keep = g.keep
-	g.records.tell = func(namespace string, run *v1alpha1.GateRun) bool {
-		_, told := g.reporter.tell(namespace, run)
-		return told
+	g.records.tell = g.tell
+	g.records.gone = func(run *v1alpha1.GateRun) {
+		g.copied.Delete(run.ID)
+		g.quiet.Delete(run.ID)
 	}
-	g.records.gone = func(run *v1alpha1.GateRun) { g.copied.Delete(run.ID) }
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, cache.Indexers{
 		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, byTemplate: indexByTemplate,
 	})
 	g.templates = client.NewTemplateInformer(o.Client, 0)
 	g.runs = newRuns(o.Runs)
 	return g
+}
+
+// tell reports the verdict of a run that another one follows. It returns false if it is too early.
+func (g *Gate) tell(namespace string, run *v1alpha1.GateRun) bool {
+	service := types.NamespacedName{Namespace: namespace, Name: run.Service.Name}
+	if run.CompletionTime != nil && run.Service.UID != "" && !g.Leader.IsLeaderFor(service) {
+		// The gate now names another Service. The leader of this one reports the verdict when the run ends or when it finds
+		// the record, which it then deletes.
+		return g.Clock.Now().Sub(run.CompletionTime.Time) < recordGracePeriod
+	}
+	_, told := g.reporter.tell(namespace, run)
+	return told
 }
 
 // Synced reports whether all CanaryGates are known. Their informer runs once the kind exists.
@@ -269,6 +281,8 @@ func (g *Gate) retry(ctx context.Context, what string, err error) error {
 		return nil // it is deleted
 	case apierrors.IsConflict(err), errors.Is(err, errConflict):
 		return controller.NewRequeueAfter(conflictDelay)
+	case errors.Is(err, errUntold):
+		return controller.NewRequeueAfter(retryDelay)
 	}
 	if ctx.Err() == nil {
 		logging.FromContext(ctx).Warnw("Could not process a "+what+"; retrying", "error", err)

@@ -20,6 +20,9 @@ import (
 // errConflict means that another writer was first. Read the object and try again.
 var errConflict = errors.New("the run was changed by another writer")
 
+// errUntold means that the verdict of the last run cannot be reported yet. Try again.
+var errUntold = errors.New("the verdict of the last run is not reported yet")
+
 // owner is the object that a run belongs to.
 type owner v1alpha1.CanaryGateRunSpec
 
@@ -107,7 +110,7 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 		record.ObjectMeta = *was.ObjectMeta.DeepCopy()
 		if replaces {
 			if !r.tell(o.Namespace, was.Status.Run) {
-				return errConflict
+				return errUntold
 			}
 			if err := r.keep(ctx, was); err != nil {
 				return err

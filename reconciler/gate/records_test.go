@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -256,9 +257,10 @@ func TestVerdictWaitsForALeader(t *testing.T) {
 func TestVerdictThatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house, _, record string) {
+		g := h.process()
+		h.at = h.at.Add(2 * reportPeriod) // it has led for long
 		h.fail(h.process())
 		h.told, h.unread = nil, true
-		g := h.process()
 		h.collect(g)
 		h.kept(record, true)
 		h.at = h.at.Add(reportPeriod)
@@ -267,6 +269,20 @@ func TestVerdictThatNobodyTakes(t *testing.T) {
 			t.Errorf("reported %q", h.told)
 		}
 	})
+}
+
+// A gate that names another Service leaves the last verdict to the leader of the Service before.
+func TestAnotherLeaderReportsTheRunBefore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	g := h.process()
+	for ago, told := range map[time.Duration]bool{time.Second: true, time.Hour: false} {
+		end := metav1.NewTime(h.at.Add(-ago))
+		run := &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "till", UID: "uid-of-till"}, CompletionTime: &end}
+		if is := g.tell("shop", run); is != told || len(h.told) > 0 {
+			t.Errorf("%s ago: %v, reported %q", ago, is, h.told)
+		}
+	}
 }
 
 // The next run takes the record of the one before, whose verdict nobody has heard.
@@ -435,6 +451,10 @@ func TestRecordsAreDeletedWithTheirOwners(t *testing.T) {
 		elsewhere.Leader = never
 		again := strings.NewReplacer(`"u1"`, `"u2"`, `"g1"`, `"g2"`).Replace(kinds[map[bool]string{true: "CustomRun", false: "CanaryGate"}[path == runPath]].object)
 		h.remove(path)
+		sweep(g) // which has it in its cache: the kind may not be served for the moment
+		if is := h.get(record); is == "" || strings.Contains(is, `"completionTime"`) {
+			t.Errorf("the run has ended: %q", is)
+		}
 		h.put(t, path, again)
 		sweep(elsewhere)
 		h.kept(record, true)

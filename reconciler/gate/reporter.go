@@ -48,25 +48,40 @@ func (r *reporter) tell(namespace string, run *v1alpha1.GateRun) (at time.Time, 
 	if run == nil || run.CompletionTime == nil || run.Service.UID == "" {
 		return time.Time{}, true
 	}
-	now, service := r.now(), types.NamespacedName{Namespace: namespace, Name: run.Service.Name}
-	_, recipient := r.services.Service(service) // none until the Services are known
+	service := types.NamespacedName{Namespace: namespace, Name: run.Service.Name}
+	if _, known := r.services.Service(service); !known {
+		// Until the Services are known, a report has no recipient.
+		return time.Time{}, r.waited(run.CompletionTime.Time) >= reportPeriod
+	}
+	at, first := r.note(run.ID)
+	if first {
+		r.to.Reached(service, run.Service.UID, VerdictOf(run.DeepCopy()))
+	}
+	return at, true
+}
+
+// waited returns for how long this process could have reported what ended at a time.
+func (r *reporter) waited(end time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !recipient {
-		return time.Time{}, now.Sub(r.since) >= reportPeriod
-	}
+	return min(r.now().Sub(end), r.now().Sub(r.since))
+}
+
+// note returns when a run was reported, and whether that is now.
+func (r *reporter) note(id string) (at time.Time, first bool) {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for id, at := range r.ids {
 		if now.Sub(at) > 2*reportPeriod {
 			delete(r.ids, id)
 		}
 	}
-	at, known := r.ids[run.ID]
-	if !known {
-		at = now
-		r.ids[run.ID] = at
-		r.to.Reached(service, run.Service.UID, VerdictOf(run.DeepCopy()))
+	if at, known := r.ids[id]; known {
+		return at, false
 	}
-	return at, true
+	r.ids[id] = now
+	return now, true
 }
 
 // forget makes the reporter report everything again, as a new leader must.
