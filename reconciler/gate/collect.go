@@ -111,8 +111,8 @@ func (g *Gate) dismiss(ctx context.Context, o owner, name string, found bool) er
 	return nil
 }
 
-// caches reports whether the cache has an owner of which the API server says that it does not exist. Its kind may not be
-// served for the moment; if it was deleted, the cache will know.
+// caches reports whether the cache has an owner of which the API server says that it does not exist. Its kind may not
+// be served for the moment; if it was deleted, the cache will know.
 func (g *Gate) caches(o owner) bool {
 	store := g.gates.GetStore()
 	if o.Kind == ofCustomRun {

@@ -266,8 +266,8 @@ func (o *Observer) Tidy() {
 	}
 }
 
-// awaits reports whether what is in the history waits for the end of another object of this name, which is not journaled
-// yet. That may take longer than a standby keeps updates.
+// awaits reports whether what is in the history waits for the end of another object of this name, which is not
+// journaled yet. That may take longer than a standby keeps updates.
 func (o *Observer) awaits(key types.NamespacedName, t *track) bool {
 	return slices.ContainsFunc(o.Ledger.Subjects(o.ledgerKey(key)), func(e *v1alpha1.CDEventSubject) bool {
 		after := t.updates
@@ -276,7 +276,9 @@ func (o *Observer) awaits(key types.NamespacedName, t *track) bool {
 				after = t.updates[i+1:]
 			}
 		}
-		return !e.Status.Removed && slices.ContainsFunc(after, func(u update) bool { return u.part.Root && u.part.Value != nil })
+		return !e.Status.Removed && slices.ContainsFunc(after, func(u update) bool {
+			return u.part.Root && u.part.Value != nil
+		})
 	})
 }
 
