@@ -288,14 +288,19 @@ func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, e
 	switch {
 	case err == nil:
 		return svc.UID, nil
+	case k.gone(err, key.Name):
+		return "", nil
 	case !apierrors.IsNotFound(err):
 		return "", fmt.Errorf("reading Service %s: %w", key, err)
-	case k.isObject(err, key.Name) || !k.Served():
-		return "", nil
 	}
 	// The kind is not served, although its definition exists: the API server is starting.
 	// That says nothing about the object.
 	return "", fmt.Errorf("reading Service %s: the kind is not served at the moment: %w", key, err)
+}
+
+// gone reports whether the API server has answered that an object, or its kind, does not exist.
+func (k *Kind) gone(err error, name string) bool {
+	return apierrors.IsNotFound(err) && (k.isObject(err, name) || !k.Served())
 }
 
 // isObject distinguishes "no such object" from "no such kind". The client gives the name of the object to both.
@@ -311,7 +316,7 @@ func (k *Kind) fetch(ctx context.Context, namespace string, revisions []string) 
 	out := observer.Parts{}
 	for _, name := range revisions {
 		rev, err := k.client.ServingV1().Revisions(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) && (k.isObject(err, name) || !k.Served()) {
+		if k.gone(err, name) {
 			continue
 		}
 		if err != nil {
