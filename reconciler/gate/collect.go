@@ -123,6 +123,9 @@ func (g *Gate) caches(o owner) bool {
 	return err == nil && ok && isObject && is.GetUID() == o.UID
 }
 
+// deletedEarly is the message of a run whose owner, by kind and name, was deleted.
+const deletedEarly = "%s %q was deleted before a verdict was reached"
+
 // cancel ends the run of a record whose owner was deleted, as nothing else would.
 func (g *Gate) cancel(ctx context.Context, record *v1alpha1.CanaryGateRun) (*v1alpha1.CanaryGateRun, error) {
 	if !record.Status.Run.InProgress() {
@@ -130,8 +133,7 @@ func (g *Gate) cancel(ctx context.Context, record *v1alpha1.CanaryGateRun) (*v1a
 	}
 	of := record.Spec
 	run, _ := g.resume(ctx, of.Namespace, record.Status.Run) // a run that cannot continue ends as well
-	run.End(g.Clock.Now(), verdict.Inconclusive, fmt.Sprintf("%s %q was deleted before a verdict was reached", of.Kind, of.Name),
-		Cancelled)
+	run.End(g.Clock.Now(), verdict.Inconclusive, fmt.Sprintf(deletedEarly, of.Kind, of.Name), Cancelled)
 	ended := record.DeepCopy()
 	ended.Status.Run = run.GateRun
 	ended, err := g.records.client.Update(ctx, ended, metav1.UpdateOptions{})

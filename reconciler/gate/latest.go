@@ -110,7 +110,7 @@ func (s *gateSync) deleted(ctx context.Context, runs []gateRun) []gateRun {
 		return []gateRun{{record.Status.Run, latest.CustomRun}}
 	}
 	latest.Verdict, latest.Reasons, latest.Missing = verdict.Inconclusive, []string{Cancelled}, nil
-	latest.Message = fmt.Sprintf("CustomRun %q was deleted before a verdict was reached", latest.CustomRun)
+	latest.Message = fmt.Sprintf(deletedEarly, ofCustomRun, latest.CustomRun)
 	return nil
 }
 

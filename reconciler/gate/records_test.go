@@ -253,8 +253,8 @@ func TestVerdictWaitsForALeader(t *testing.T) {
 	})
 }
 
-// Without Knative Serving, nobody takes a verdict, and its record does not stay for ever.
-func TestVerdictThatNobodyTakes(t *testing.T) {
+// While Knative Serving is not installed, nothing receives verdicts. Their records are deleted after an hour.
+func TestVerdictWithoutServing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house, _, record string) {
 		g := h.process()
@@ -285,7 +285,7 @@ func TestAnotherLeaderReportsTheRunBefore(t *testing.T) {
 	}
 }
 
-// The next run takes the record of the one before, whose verdict nobody has heard.
+// Each run of a gate reuses the record of the previous one. A verdict that was not reported is reported first.
 func TestNextRunReportsTheOneBefore(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

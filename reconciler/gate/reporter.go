@@ -42,8 +42,8 @@ func (r *reporter) report(namespace string, run *v1alpha1.GateRun) bool {
 }
 
 // tell reports a completed run, however old it is, unless that was done, and returns when it was: at the zero time if
-// there is nothing to report. told is false if it is too early. Without Knative Serving, nobody takes the report: it is
-// given up after reportPeriod.
+// there is nothing to report. told is false if it is too early. While Knative Serving is not installed, nothing
+// receives reports: tell gives up after reportPeriod.
 func (r *reporter) tell(namespace string, run *v1alpha1.GateRun) (at time.Time, told bool) {
 	if run == nil || run.CompletionTime == nil || run.Service.UID == "" {
 		return time.Time{}, true

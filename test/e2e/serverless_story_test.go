@@ -198,7 +198,7 @@ func (s *scene) onlyDuring(r rolledOut, pods []stay, events []event, ended time.
 	if made := revision.CreationTimestamp.Time; from.Before(made) || from.After(split.Time) {
 		s.Errorf("%s: the Revision was made at %s, the controller woken at %s, and the split told at %s", r.what, clock(made), clock(from), clock(split.Time))
 	}
-	// The shortest quiet time, the minute between two looks, and the end of a pod.
+	// The record of the run stays for up to two minutes. The shortest quiet time and the end of the pod follow.
 	if late := to.Sub(ended); late > 4*time.Minute {
 		s.Errorf("%s: the last pod ended %s after the rollout", r.what, late.Round(time.Second))
 	}
